@@ -75,7 +75,7 @@ func (c *config) copies(ctx context.Context, scratch string, more list) (*backup
 	if scratch == "" {
 		return nil, nil
 	}
-	scratch, err := filepath.Abs(scratch) // servers change their folder
+	scratch, err := filepath.Abs(scratch) // servers change their working directory
 	if err != nil {
 		return nil, contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
 	}
@@ -171,7 +171,7 @@ func verifyBackup(arguments []string) int {
 
 // check restores a backup to a new folder in the target's volume, and removes it.
 func (c *config) check(ctx context.Context, result *contract.Result, id string, target restore.Target) (err error) {
-	scratch, err := filepath.Abs(target.Volume) // servers change their folder
+	scratch, err := filepath.Abs(target.Volume) // servers change their working directory
 	if err != nil {
 		return contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
 	}

@@ -50,7 +50,7 @@ type config struct {
 	termination string
 	// serverConfig is the configuration file of a restoring server.
 	serverConfig string
-	atEnd        []func() // of the command
+	atEnd        []func() // functions to run at the end of the command
 }
 
 func newConfig(command string) *config {
@@ -130,7 +130,7 @@ func (c *config) open(ctx context.Context) (store.Store, error) {
 	}
 	var err error
 	for name, value := range map[string]*string{"AWS_ACCESS_KEY_ID": &c.s3.AccessKey, "AWS_SECRET_ACCESS_KEY": &c.s3.SecretKey, "AWS_SESSION_TOKEN": &c.s3.Token} {
-		if *value, err = secret(name); err != nil && (name != "AWS_SESSION_TOKEN" || !errors.Is(err, fs.ErrNotExist)) { // most keys have no token
+		if *value, err = secret(name); err != nil && (name != "AWS_SESSION_TOKEN" || !errors.Is(err, fs.ErrNotExist)) { // most access keys have no session token
 			return nil, err
 		}
 	}
@@ -159,7 +159,7 @@ func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipi
 
 // privateKeys reads AGENT_IDENTITIES. Backups that are not encrypted need no key, so a missing file is not a failure.
 func privateKeys() ([]age.Identity, error) {
-	text, _, err := given(contract.EnvIdentities) // lines of text, and no password
+	text, _, err := given(contract.EnvIdentities) // several lines of text, while other secrets are single values
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -202,7 +202,7 @@ func (c *config) command(arguments []string, do func(ctx context.Context, result
 	}
 	fmt.Println(string(text))
 	c.report(result)
-	return contract.Exits[result.Reason] // 0 for no reason
+	return contract.Exits[result.Reason] // 0 if Reason is empty
 }
 
 // maxTermination is the size of a termination message that Kubernetes keeps whole.
@@ -229,7 +229,7 @@ func (c *config) report(result *contract.Result) {
 func shorten(result *contract.Result) contract.Result {
 	short := *result
 	short.Backups, short.Timelines, short.Removed = nil, nil, nil
-	if at := short.Position; at != nil && len(at.GTID) > maxGTID { // a part of a set is another set
+	if at := short.Position; at != nil && len(at.GTID) > maxGTID { // a truncated set of GTIDs would be another set
 		short.Position = &contract.Position{File: at.File, Offset: at.Offset}
 	}
 	for limit := 700; limit > 10; limit /= 2 {

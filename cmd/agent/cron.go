@@ -124,7 +124,7 @@ func reapOrphans(ctx context.Context, command *cron.Command) {
 func checkCron(address string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	host, port, err := net.SplitHostPort(address) // an IPv4 address has brackets, too
+	host, port, err := net.SplitHostPort(address) // the address may also be an IPv4 address in brackets
 	if err != nil {
 		return code(fmt.Errorf("read the address %s of the agent: %w", address, err))
 	}
@@ -136,7 +136,7 @@ func checkCron(address string) int {
 	if err != nil {
 		return code(fmt.Errorf("ask the agent at %s: %w", address, err))
 	}
-	defer response.Body.Close() // it is read to its end
+	defer response.Body.Close() // the body was read to its end
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil {
 		return code(fmt.Errorf("read the answer of the agent at %s: %w", address, err))

@@ -42,7 +42,7 @@ func TestCronRuns(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	address := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t))
-	listen := "--listen=" + strings.Replace(address, "127.0.0.1", "[127.0.0.1]", 1) // as the chart has it
+	listen := "--listen=" + strings.Replace(address, "127.0.0.1", "[127.0.0.1]", 1) // the form that the chart writes
 	cmd := agent(t, "cron", "--schedule=* * * * * *", listen, "--", "sh", "-c", `cd `+folder+`; echo run >> runs
 		if test -e fail; then exit 3; fi
 		if test -e stay; then trap 'sleep 0.2; echo ended > end; exit 0' TERM; touch staying; while :; do sleep 0.05; done; fi`)
@@ -117,7 +117,7 @@ func scrape(t *testing.T, address string) string {
 	assert.NilError(t, err)
 	response, err := http.DefaultClient.Do(request)
 	assert.NilError(t, err)
-	defer response.Body.Close() // it is read to its end
+	defer response.Body.Close() // the body was read to its end
 	text, err := io.ReadAll(response.Body)
 	assert.NilError(t, err)
 	return string(text)

@@ -63,7 +63,7 @@ func importServer(arguments []string) int {
 
 // readTicket reads the request to end the import, and the loss that the user accepts.
 func readTicket(file string) (isCutOver bool, accepted string) {
-	text, _ := os.ReadFile(file) // a pod without the annotation has an empty one
+	text, _ := os.ReadFile(file) // without the annotation on the pod, the file is empty
 	word, accepted, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
 	return word == contract.TicketCutOver, accepted
 }
@@ -78,7 +78,7 @@ func (c *config) imports(ctx context.Context, o *importer.Options, more list, bi
 		return false, contract.Errorf(contract.ReasonUsage, "--interval must be 100ms or more")
 	}
 	var err error
-	if t.Volume, err = filepath.Abs(t.Volume); err != nil { // servers change their folder
+	if t.Volume, err = filepath.Abs(t.Volume); err != nil { // servers change their working directory
 		return false, contract.Errorf(contract.ReasonUsage, "--volume: %w", err)
 	}
 	if birth {
@@ -138,9 +138,9 @@ func serveState(ctx context.Context, address string, state *atomic.Pointer[contr
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathState, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(state.Load()) // the client has disconnected
+		_ = json.NewEncoder(w).Encode(state.Load()) // fails if the client has disconnected
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
-	go func() { _ = s.Serve(listener) }() // until it is closed
+	go func() { _ = s.Serve(listener) }() // returns when the listener is closed
 	return func() { _ = s.Close() }, nil
 }

@@ -84,7 +84,8 @@ func TestTerminationMessagesAreWhole(t *testing.T) {
 	}
 }
 
-// The report of the guard distinguishes a first start from others: its container may leave a part of a database, and is not guarded when it starts again.
+// The report of the guard shows whether a start is the first start. The container of a first start may leave an incomplete database, and is
+// not guarded when it starts again.
 func TestReportOfTheGuard(t *testing.T) {
 	for _, isFirst := range []bool{true, false} {
 		volume := t.TempDir()

@@ -95,7 +95,7 @@ func (c *config) recordedShards() int {
 	if err != nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0 if it is not a number
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0 if the text is not a number
 	return n
 }
 

@@ -33,7 +33,7 @@ type archiveReport struct {
 
 	mu     sync.Mutex
 	head   manifest.Head
-	at     time.Time // of the last success, by this clock
+	at     time.Time // time of the last success, by this clock
 	base   string    // the backup that the timeline continues, "" for none
 	line   string    // the timeline that base was looked for on
 	looked time.Time // when base was looked for
@@ -56,7 +56,7 @@ func (r *archiveReport) reached(ctx context.Context, s store.Store, h manifest.H
 	base, err := catalogue.Base(ctx, s, h)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error: look for the backup that the archive continues:", err)
-		return // the known backup stays; the next call looks again
+		return // keep the known backup; the next call reads again
 	}
 	if base == "" {
 		fmt.Fprintf(os.Stderr, "no backup lies on timeline %s yet, so no moment of it can be restored: make a backup\n", h.Timeline)

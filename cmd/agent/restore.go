@@ -117,7 +117,7 @@ func restoreVolume(arguments []string) int {
 		if target.Data != filepath.Base(target.Data) || strings.HasPrefix(target.Data, ".") || target.Data == "/" {
 			return contract.Errorf(contract.ReasonUsage, "--data must be the name of a folder in the volume, not %q: a restore empties it", target.Data)
 		}
-		if target.Volume, err = filepath.Abs(target.Volume); err != nil { // servers change their folder
+		if target.Volume, err = filepath.Abs(target.Volume); err != nil { // servers change their working directory
 			return contract.Errorf(contract.ReasonUsage, "--volume: %w", err)
 		}
 		if *stages != "" {
@@ -157,7 +157,7 @@ func tellStages(folder string) func(stage string) {
 	return func(stage string) {
 		progress(contract.Progress{Progress: stage})
 		if err := os.WriteFile(filepath.Join(folder, stage), nil, 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, "error: record the stage:", err) // the restore does not depend on it
+			fmt.Fprintln(os.Stderr, "error: record the stage:", err) // the restore does not need the record of the stage
 		}
 	}
 }

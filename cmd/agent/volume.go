@@ -52,7 +52,7 @@ func volumeHandler(volume string) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(use) // the client has disconnected
+		_ = json.NewEncoder(w).Encode(use) // fails if the client has disconnected
 	})
 	return mux
 }

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// rights returns the definition and grants of each account and role, except those in without.
+// rights returns the definition and grants of each account and role, except the accounts in without.
 func rights(t *testing.T, o server.Options, without ...string) map[string][]string {
 	t.Helper()
 	conn, err := server.Connect(t.Context(), o)
@@ -51,7 +51,7 @@ func rights(t *testing.T, o server.Options, without ...string) map[string][]stri
 		if made, err := conn.Value("SHOW CREATE USER " + account); err == nil && account != "'root'@'localhost'" {
 			all[account] = append(all[account], made)
 		}
-		if account == "'root'@'localhost'" { // it has the password of this test
+		if account == "'root'@'localhost'" { // root has the password of this test
 			all[account] = slices.DeleteFunc(all[account], func(text string) bool { return strings.Contains(text, "ALL PRIVILEGES") })
 		}
 		slices.Sort(all[account])
@@ -59,7 +59,7 @@ func rights(t *testing.T, o server.Options, without ...string) map[string][]stri
 	return all
 }
 
-// restored restores the newest backup, optionally up to the end of the archive, and passes its server to look.
+// restored restores the newest backup, optionally up to the end of the archive, and passes the restored server to look.
 func restored(t *testing.T, flavour string, from store.Store, until *restore.Until, look func(restore.Outcome, server.Options)) {
 	t.Helper()
 	entry, err := catalogue.Find(t.Context(), from, "latest")
@@ -75,8 +75,7 @@ func restored(t *testing.T, flavour string, from store.Store, until *restore.Unt
 	look(out, o)
 }
 
-// Roles, default roles, grants to PUBLIC and root from any host are restored. What cannot be restored is a warning, and the restore
-// succeeds.
+// A restore recreates roles, default roles, grants to PUBLIC and root from any host. It warns of what it cannot restore, and succeeds.
 func TestAccounts(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -92,7 +91,7 @@ func TestAccounts(t *testing.T) {
 					`INSERT INTO mysql.global_priv VALUES ('%', 'plugged', '{"access":0,"plugin":"no_such_plugin","authentication_string":"secret"}')`, "FLUSH PRIVILEGES")
 			} else {
 				s.Exec("SET DEFAULT ROLE aa_writes, zz_reads TO app@'%'", "CREATE USER plugged@'%' IDENTIFIED BY 'x'", "UPDATE mysql.user SET plugin = 'no_such_plugin' WHERE User = 'plugged'", "FLUSH PRIVILEGES",
-					"INSTALL COMPONENT 'file://component_validate_password'") // its policy refuses the password that root gets
+					"INSTALL COMPONENT 'file://component_validate_password'") // the component's policy refuses the password that the restore sets for root
 			}
 			made, _, err := backup.Run(t.Context(), options(s, to, nil))
 			assert.NilError(t, err)
@@ -117,7 +116,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// Root's password, and accounts that a restored database does not keep, may be changed in the binary log: each moment stays reachable.
+// The binary log changes root's password, and accounts that a restored database does not keep. Each moment can still be restored.
 func TestAccountsThatTheLogChanges(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -149,7 +148,7 @@ func TestAccountsThatTheLogChanges(t *testing.T) {
 	}
 }
 
-// What is made, changed or dropped while the dump runs is of the backup's position: each later moment can be restored.
+// Objects that are created, changed or dropped during the dump belong to the backup's position. Each later moment can be restored.
 func TestChangesWhileTheDumpRuns(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -200,7 +199,7 @@ func objects(t *testing.T, o server.Options) []string {
 	return all
 }
 
-// slowDump returns a dump program behind whose dump a statement is run, once.
+// slowDump returns a dump program that runs the real program and then a statement, once.
 func slowDump(t *testing.T, s *rig.Server, statement string) string {
 	t.Helper()
 	folder := t.TempDir()

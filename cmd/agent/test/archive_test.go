@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// archived starts a server with an archive of three files behind a backup.
+// archived starts a server, makes a backup, and archives three later files of the log.
 func archived(t *testing.T) (*rig.Server, *store.Folder, *age.X25519Identity, *archiver) {
 	t.Helper()
 	s, identity, to := start(t, server.MariaDB), key(t), folder(t)
@@ -46,7 +46,7 @@ func archived(t *testing.T) (*rig.Server, *store.Folder, *age.X25519Identity, *a
 	return s, to, identity, a
 }
 
-// catchUp waits until all that is committed now is in the archive.
+// catchUp waits until the archive has everything that was committed before the call.
 func (a *archiver) catchUp(t *testing.T) {
 	t.Helper()
 	now := time.Now()
@@ -66,7 +66,7 @@ func segments(t *testing.T, to store.Store) []string {
 	return names
 }
 
-// A missing or damaged segment fails a restore that needs it, whatever of it is missing or damaged.
+// A segment's object or manifest is missing or damaged: a restore that needs the segment fails.
 func TestArchiveDamaged(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()
@@ -89,14 +89,14 @@ func TestArchiveDamaged(t *testing.T) {
 	}
 	reached := heads[0].Position
 	needed, last := "", ""
-	for _, name := range names { // an empty one is not needed
+	for _, name := range names { // a restore does not need an empty segment
 		if text := read(t, to, name); len(text) > 600 && name > needed {
 			needed = name
 		}
 		record := strings.TrimSuffix(name, ".zst.age") + ".json"
 		segment, err := manifest.DecodeSegment(record, read(t, to, record))
 		assert.NilError(t, err)
-		// The archive may have ended before it recorded the position after its last segment.
+		// The archive may have ended before it recorded the position after the last segment.
 		if binlog.Before(contract.Position{File: segment.File, Offset: segment.From}, reached) {
 			last = max(last, name)
 		}
@@ -149,12 +149,12 @@ func flip(content []byte) []byte {
 	return content
 }
 
-// An idle server stays recoverable up to now, and costs no object. A log that is another one begins a new timeline.
+// The archive of an idle server can be restored up to now, and gets no new objects. Another log begins a new timeline.
 func TestArchiveIdleAndBegunAgain(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()
 	s, to, identity, a := archived(t)
-	rig.Until(t, "a time in which the server logs nothing", func() bool { // a new file gets another checkpoint later on
+	rig.Until(t, "a time in which the server logs nothing", func() bool { // a new file gets one more checkpoint later
 		end := s.LogEnd()
 		a.catchUp(t)
 		before := len(segments(t, to))
@@ -165,7 +165,7 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 			return false
 		}
 		if after != before {
-			t.Errorf("%d segments of a server where nothing happened", after-before)
+			t.Errorf("%d new segments of an idle server", after-before)
 		}
 		return true
 	})
@@ -193,11 +193,11 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 	s.Exec("RESET MASTER", "INSERT INTO shop.items VALUES (1000, 1)")
 	rig.Until(t, "a new timeline", func() bool { return reasons() == "First Reset " })
 	a.catchUp(t)
-	// Log files that were removed while no archive ran are a gap.
+	// Log files that were removed while no archive was running leave a gap.
 	a.stop()
 	a.done.Wait()
 	s.Exec("FLUSH BINARY LOGS", "INSERT INTO shop.items VALUES (1001, 1)", "FLUSH BINARY LOGS")
-	rig.Until(t, "the files are removed", func() bool { // the server keeps one that it still sends to the archive that has ended
+	rig.Until(t, "the files are removed", func() bool { // the server keeps a file that it still sends to the stopped archive
 		s.Exec("PURGE BINARY LOGS TO 'binlog.000003'")
 		_, err := os.Stat(filepath.Join(s.Data, "binlog.000002"))
 		return os.IsNotExist(err)
@@ -207,11 +207,11 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 	rig.Until(t, "a new timeline", func() bool { return reasons() == "First Reset Gap " })
 	b.catchUp(t)
 	if _, _, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{Time: time.Now()}, identity); contract.ReasonOf(err) != contract.ReasonNotFound {
-		t.Errorf("the backup lies on a timeline that has ended, and yet: %v", err)
+		t.Errorf("the timeline of the backup has ended, but the error is: %v", err)
 	}
 }
 
-// A killed restore leaves a volume on which no server starts. The next restore begins from the start and completes.
+// A killed restore leaves a volume on which no server starts. The next restore starts from the beginning and completes.
 func TestRestoreBrokenOff(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()
@@ -229,7 +229,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 	}
 	guarded := func() int {
 		guard, _ := agent(t, s.Flavour, nil, "guard", "--volume="+volume, "--report="+filepath.Join(t.TempDir(), "report"))
-		_ = guard.Run() // only its code counts
+		_ = guard.Run() // only the exit code counts
 		return guard.ProcessState.ExitCode()
 	}
 	for _, what := range []string{"ibdata1", "mysql/db.frm", "shop"} {
@@ -254,8 +254,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 	}
 }
 
-// After the key was replaced, moments after the next backup need only the new key. For moments before, --validate reports that they need
-// the old key.
+// After the key was replaced, moments after the next backup need only the new key. Earlier moments need the old key, as --validate reports.
 func TestKeyIsReplaced(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

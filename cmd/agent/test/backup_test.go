@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
-// An encrypted backup under load, to a folder: the restored rows are those of its position.
+// An encrypted backup to a folder is made under load. Its restored rows are the rows at the backup's position.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {

@@ -42,7 +42,7 @@ func changed(t *testing.T, s *rig.Server, statements ...string) (rig.Rows, resto
 	return rows, out
 }
 
-// A log of compressed events is replayed to its last statement, which is the compressed event that ends a transaction.
+// A log of compressed events is replayed up to its last statement. That statement is in the compressed event that ends a transaction.
 func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -61,7 +61,7 @@ func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
 	}
 }
 
-// A binary log that does not have every change as rows is not archived: moments would be restored without those changes.
+// A binary log without the row changes of every statement is not archived: restored moments would lack those changes.
 func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -79,10 +79,11 @@ func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
 	}
 }
 
-// setting finds a setting of the charts that is about the binary log.
+// setting matches the charts' settings of the binary log.
 var setting = regexp.MustCompile(`(?m)^(\S*log_bin_\S+) = (\S+)$`)
 
-// With the binary log of either chart, an account without SUPER creates triggers and functions. Servers refuse that by default: 1419.
+// With the binary log settings of either chart, an account without SUPER creates triggers and functions. Servers refuse that by default
+// (error 1419).
 func TestServicesCreateTriggersWithABinaryLog(t *testing.T) {
 	t.Parallel()
 	const one, members = "mysql/files/binlog.cnf", "mysqlcluster/files/my.cnf"

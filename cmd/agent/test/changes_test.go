@@ -21,9 +21,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A backup during whose dump a definition changes is not kept: the dump may have it before or after the change, and the log has the change
-// behind the backup's position. A table that takes another one's name would be in the dump twice. No time of creation shows these changes,
-// because it is in seconds.
+// A definition changes during a dump: the agent discards the dump. The dump may contain the definition from before or after the change, and
+// the log repeats the change after the backup's position. A table that is renamed to another table's name could be in the dump twice.
+// Creation times do not show these changes, because they have whole seconds.
 func TestChangedDefinitionsAreSeen(t *testing.T) {
 	rig.Long(t)
 	const swap = "RENAME TABLE x.a TO x.c, x.b TO x.a, x.c TO x.b;"
@@ -57,8 +57,8 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 	}
 }
 
-// Accounts that change during a dump do not fail the backup. If one changes during the beginning of an attempt, the attempt is given up and
-// does not count, even if the change was undone: it is uncertain which accounts the dump's position has.
+// Account changes during a dump do not fail the backup. If an account changes while an attempt begins, the agent abandons the attempt and
+// does not count it, even if the change was undone: it is uncertain which accounts exist at the dump's position.
 func TestAccountsThatChangeWhileTheDumpRuns(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
@@ -86,7 +86,7 @@ case $n in 0) on "CREATE USER early@'%%'";; 1) on "CREATE USER undone@'%%'; DROP
 	}
 }
 
-// A server that limits the rows of each SELECT is backed up whole, or not at all.
+// A server that limits the rows of each SELECT is backed up completely, or the backup fails.
 func TestLimitedSelects(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -97,7 +97,7 @@ func TestLimitedSelects(t *testing.T) {
 			rows := s.Ask("SELECT COUNT(*) FROM x.a")
 			assert.Equal(t, s.Ask("SELECT COUNT(*) > 400 FROM x.a"), "1")
 			made, _, err := backup.Run(t.Context(), options(s, folder(t), nil))
-			if flavour == server.MariaDB { // its program has no option for statements of the session
+			if flavour == server.MariaDB { // MariaDB's program has no option for session statements
 				assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
 				assert.ErrorContains(t, err, "sql_select_limit")
 				s.Exec("SET GLOBAL sql_select_limit = DEFAULT")

@@ -29,26 +29,26 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// breaker is a way to break a check of the newest of three backups.
+// breaker makes a check of the newest of three backups fail.
 type breaker struct {
 	name       string
 	harm, heal func()
 	during     func(*testing.T, *exec.Cmd)
-	// limit is a command of bash before the agent. tools is the flavour of the image; "" for that of the backup. store are the flags of
+	// limit is a bash command that runs before the agent. tools is the flavour of the image; "" for the backup's. key holds flags of
 	// another store.
 	limit, tools, key string
 	store             []string
-	// series is the version that the image's server reports; "" for its real version.
+	// series is the version that the image's server reports; "" for the real version.
 	series string
-	// hides makes lists lack an object during a prune, and the clock wrong by a time.
+	// hides makes listings lack objects during a prune. clock is the error of the prune's clock.
 	hides func(name string) bool
 	clock time.Duration
 
-	reason  contract.Reason // "*" for any that convicts nothing
+	reason  contract.Reason // "*" for any reason that proves no damage
 	verdict string          // "", good or damaged
 }
 
-// A check that fails for another reason than the backup's objects proves no damage, and ten later runs of prune remove no good backup.
+// A check that fails for a reason outside of the backup proves no damage. Ten later runs of prune remove no good backup.
 func TestChecksThatFail(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -84,7 +84,7 @@ func checksThatFail(t *testing.T, flavour string) {
 	scratch := t.TempDir()
 	other := map[string]string{server.MariaDB: server.MySQL, server.MySQL: server.MariaDB}[flavour]
 	older := map[string]string{server.MariaDB: "mysqld  Ver 10.6.18-MariaDB", server.MySQL: "mysqld  Ver 8.4.3 for Linux on x86_64"}[flavour]
-	var newer string // a backup that is made during a check
+	var newer string // backup that is made during a check
 	flipped := func(name string) func() { return func() { write(t, to, name, flip(read(t, to, name))) } }
 	for _, c := range []breaker{
 		{name: "nothing is wrong", verdict: "good"},
@@ -168,7 +168,7 @@ func (c *breaker) check(t *testing.T, flavour, key, scratch string, to *store.Fo
 	if c.during != nil {
 		c.during(t, cmd)
 	}
-	_ = cmd.Wait() // its result is looked at
+	_ = cmd.Wait() // the test reads the result below
 	if strings.Contains(out.String(), "4111-1111") || strings.Contains(out.String(), key) {
 		t.Errorf("the output has a row or a key: %s", out)
 	}
@@ -181,7 +181,7 @@ func (c *breaker) check(t *testing.T, flavour, key, scratch string, to *store.Fo
 	}
 }
 
-// late is a store whose lists lack objects.
+// late is a store whose listings lack objects.
 type late struct {
 	store.Store
 	hides func(name string) bool
@@ -192,13 +192,13 @@ func (l late) List(ctx context.Context, prefix string) ([]store.Info, error) {
 	return slices.DeleteFunc(infos, func(i store.Info) bool { return l.hides != nil && l.hides(i.Name) }), err
 }
 
-// starve prevents a process from getting more memory.
+// starve sets the memory limit of a process below its present use: every further allocation fails.
 func starve(t *testing.T, pid int) {
 	t.Helper()
 	assert.NilError(t, unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}, nil))
 }
 
-// untilItServes waits until an agent has started the server that it restores to. The server that creates the first files has no socket.
+// untilItServes waits until an agent has started the server that loads the backup. (The server that creates the first files has no socket.)
 func untilItServes(t *testing.T, cmd *exec.Cmd) (server int) {
 	t.Helper()
 	rig.Until(t, "the server of the check", func() bool {
@@ -211,7 +211,7 @@ func untilItServes(t *testing.T, cmd *exec.Cmd) (server int) {
 	return server
 }
 
-// What a replay fails with is named, and neither the statement's password nor a row of the event.
+// A failed replay reports the failed event, but neither the statement's password nor a row of the event.
 func TestReplayThatFailsTellsNoSecret(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -230,7 +230,7 @@ func TestReplayThatFailsTellsNoSecret(t *testing.T) {
 				s.Exec("SET SQL_LOG_BIN = 0", "CREATE USER 'hidden'@'%'", "INSERT INTO shop.hidden VALUES (1, 'replay-secret')", "SET SQL_LOG_BIN = 1", statement)
 				a.catchUp(t)
 				cmd, out := agent(t, flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, "verify", "--scratch="+t.TempDir(), "--to-time=latest", "--report=", strings.Replace(to.String(), "folder ", "--folder=", 1))
-				_ = cmd.Run() // its result is looked at
+				_ = cmd.Run() // the test reads the result below
 				r := result(t, out)
 				if r.Reason != contract.ReasonLoadFailed || !r.Verified || !strings.Contains(r.Message, says) || strings.Contains(out.String(), "secret") {
 					t.Errorf("%s", out)

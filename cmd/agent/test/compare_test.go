@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// One changed row of a large table, which several connections read in parts, is found, wherever it is. So is a row more.
+// One changed or added row of a large table is found at any place. Several connections read parts of the table.
 func TestCompare(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

@@ -38,7 +38,7 @@ func etcdRestore(t testing.TB, volume string, more ...string) []string {
 	return append([]string{"restore", "etcd", "--volume=" + volume, "--notes=" + t.TempDir(), "--domain=store-headless.data.svc", "--pod=store-0"}, more...)
 }
 
-// ends runs a program that must end for a reason; "" for success.
+// ends runs a program that must end with a reason; "" for success.
 func ends(t testing.TB, reason contract.Reason, cmd *exec.Cmd, out *bytes.Buffer) contract.Result {
 	t.Helper()
 	began := time.Now()
@@ -51,7 +51,7 @@ func ends(t testing.TB, reason contract.Reason, cmd *exec.Cmd, out *bytes.Buffer
 	return r
 }
 
-// startEtcd starts an etcd with keys, and returns them.
+// startEtcd starts an etcd, writes keys, and returns the keys.
 func startEtcd(t *testing.T, random *rand.Rand) (*rig.Etcd, map[string]string) {
 	t.Helper()
 	source := rig.StartEtcd(t, "3.6", filepath.Join(t.TempDir(), "data"))
@@ -65,7 +65,7 @@ func startEtcd(t *testing.T, random *rand.Rand) (*rig.Etcd, map[string]string) {
 	return source, source.Keys()
 }
 
-// A backup of etcd is restored: the new cluster has exactly the keys of then.
+// A backup of etcd is restored: the new cluster has exactly the keys at the time of the backup.
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	source, want := startEtcd(t, chance.New(t, 0))
@@ -82,7 +82,8 @@ func TestEtcd(t *testing.T) {
 	assert.Assert(t, maps.Equal(got, want), "%d keys are restored, and there were %d", len(got), len(want))
 }
 
-// A manifest exists: the restored etcd has exactly the keys of then. None exists: nothing is listed. Whatever is killed.
+// Processes are killed during a backup. If a manifest exists, the restored etcd has exactly the keys at the time of the backup. If none
+// exists, no backup is listed.
 func TestEtcdSeeds(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()
@@ -94,13 +95,13 @@ func TestEtcdSeeds(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds: %d backups were made, and restored exactly; of the others nothing was listed", seeds, restored)
-	// Of few seeds each may come through.
+	// With few seeds, all backups may succeed.
 	if restored == 0 || restored == seeds && seeds > 20 {
-		t.Error("nothing went wrong, or everything")
+		t.Error("all backups succeeded, or none")
 	}
 }
 
-// etcdSeed makes a backup and restores it while this and that fails. It reports whether there is a backup.
+// etcdSeed makes a backup and restores it under faults of one seed. It reports whether a backup exists.
 func etcdSeed(t *testing.T, seed int) bool {
 	t.Helper()
 	random, identity := chance.New(t, int64(seed)), key(t)
@@ -113,13 +114,13 @@ func etcdSeed(t *testing.T, seed int) bool {
 	time.AfterFunc(time.Duration(random.Intn(300))*time.Millisecond, func() {
 		switch seed % 3 {
 		case 1:
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // the process may have ended
 		case 2:
 			source.Kill()
 		}
 	})
 	began := time.Now()
-	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // reported below
+	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // the duration is checked below
 	made := cmd.Wait() == nil
 	late.Stop()
 	if took := time.Since(began); took > time.Minute {
@@ -129,24 +130,24 @@ func etcdSeed(t *testing.T, seed int) bool {
 	list, out := etcdAgent(t, "3.6", nil, append([]string{"list"}, bucketFlags(bucket)...)...)
 	listed := ends(t, "", list, out).Backups
 	if made && len(listed) != 1 || len(listed) > 1 {
-		t.Fatalf("seed %d: made: %t, listed: %v", seed, made, listed)
+		t.Fatalf("seed %d: the backup succeeded: %t, but listed are: %v", seed, made, listed)
 	}
 	if len(listed) == 0 {
 		return false
 	}
-	// The restore is killed, too, and begun again.
+	// The restore is killed, too, and repeated.
 	volume := t.TempDir()
 	flags := etcdRestore(t, volume, bucketFlags(bucket)...)
 	killed, _ := etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
 	assert.NilError(t, killed.Start())
 	time.AfterFunc(time.Duration(random.Intn(400))*time.Millisecond, func() { _ = killed.Process.Kill() })
-	_ = killed.Wait() // however it has ended
+	_ = killed.Wait() // killed, or ended
 	again, out := etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
 	ends(t, "", again, out)
 	next := rig.StartEtcd(t, "3.6", filepath.Join(volume, "restored"))
 	defer next.Kill()
 	if got := next.Keys(); !maps.Equal(got, want) {
-		t.Fatalf("seed %d: %d keys are restored, and there were %d", seed, len(got), len(want))
+		t.Fatalf("seed %d: %d keys are restored, want %d", seed, len(got), len(want))
 	}
 	return true
 }
@@ -187,7 +188,7 @@ func TestEtcdRefuses(t *testing.T) {
 			ends(t, c.reason, cmd, out)
 			for _, left := range []string{"restored", "restoring"} {
 				if _, err := os.Stat(filepath.Join(c.volume, left)); err == nil {
-					t.Errorf("%s is on the volume", left)
+					t.Errorf("%s was left on the volume", left)
 				}
 			}
 		})

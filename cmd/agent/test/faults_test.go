@@ -77,14 +77,14 @@ func backupFlags(s *rig.Server, to []string, identity *age.X25519Identity) []str
 	return append(append([]string{"backup", "--server=" + s.Options().Address, "--user=" + rig.Account}, to...), "--recipient="+identity.Recipient().String())
 }
 
-// descendants kills the dump program of an agent.
+// killDump kills the dump program of an agent.
 func killDump(agent int) {
 	for _, pid := range children(agent) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// children returns the processes that an agent has started and that run.
+// children returns the running processes that an agent has started.
 func children(agent int) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
@@ -102,8 +102,8 @@ func children(agent int) (pids []int) {
 	return pids
 }
 
-// Seeds of everything that breaks a backup. A manifest exists: its restore equals the rows committed at its position. No
-// manifest: nothing is listed, and nothing is left over after the next run.
+// Each seed breaks a backup in one way. If a manifest exists, the restored rows equal the rows that were committed at its position. If none
+// exists, no backup is listed, and the next run removes all leftovers.
 func TestBrokenBackups(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -114,7 +114,7 @@ func TestBrokenBackups(t *testing.T) {
 func broken(t *testing.T, flavour string) {
 	t.Parallel()
 	s, b, identity := start(t, flavour), rig.NewBucket(t), key(t)
-	// Does not compress, so that an upload has several parts.
+	// These values do not compress, so an upload has several parts.
 	s.Exec("SET SQL_LOG_BIN = 0", "CREATE TABLE shop.blobs (id BIGINT PRIMARY KEY, body LONGBLOB) ENGINE=InnoDB")
 	random := chance.New(t, 4)
 	for i := range 12 {
@@ -161,7 +161,7 @@ func broken(t *testing.T, flavour string) {
 		if seed == seeds-1 {
 			exact(t, s, b, next.ID, identity)
 		}
-		// Only the newest stay, so that the bucket does not grow.
+		// Keep only the newest backups, so that the bucket does not grow.
 		if _, err := catalogue.Prune(t.Context(), b.Open(t), catalogue.Rule{Keep: 1, AtLeast: 1}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
@@ -169,11 +169,11 @@ func broken(t *testing.T, flavour string) {
 	t.Logf("%d seeds, a backup takes %s, %d backups were listed; fault: succeeded/listed = times: %v", seeds, usual.Round(time.Millisecond), listed, counts)
 }
 
-// pick returns a fault: an action after the start of the agent.
+// pick returns a random fault, which acts after the agent's start.
 func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, seed int) (string, func(*exec.Cmd)) {
 	after := time.Duration(random.Float64() * float64(usual) * 1.1)
 	later := func(do func(*exec.Cmd)) func(*exec.Cmd) {
-		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) } // it must end well at each moment
+		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) } // the duration is random: any moment must pass
 	}
 	faults := func(f func(*http.Request) rig.Fault) func(*exec.Cmd) { return func(*exec.Cmd) { b.Break(f) } }
 	switch seed % 8 {
@@ -194,7 +194,7 @@ func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, 
 	}
 	return "all at once", func(cmd *exec.Cmd) {
 		b.Break(rig.Sometimes(random, 0.1, rig.LostAnswer, rig.Cut, rig.Busy))
-		time.Sleep(after) // it must end well at each moment
+		time.Sleep(after) // the duration is random: any moment must pass
 		_ = cmd.Process.Kill()
 	}
 }
@@ -213,7 +213,7 @@ func run(t testing.TB, s *rig.Server, b *rig.Bucket, identity *age.X25519Identit
 	}
 	r := result(t, out)
 	if code := cmd.ProcessState.ExitCode(); r.OK != (code == 0) || code != contract.Exits[r.Reason] {
-		t.Fatalf("exit code %d does not fit the result %+v", code, r)
+		t.Fatalf("exit code %d contradicts the result %+v", code, r)
 	}
 	return r
 }
@@ -232,7 +232,7 @@ func ids(t testing.TB, b *rig.Bucket) map[string]bool {
 	return found
 }
 
-// exact fails unless a backup has exactly the rows of its position.
+// exact fails unless a backup has exactly the rows at its position.
 func exact(t *testing.T, s *rig.Server, b *rig.Bucket, id string, identity age.Identity) {
 	t.Helper()
 	got, out, err := attempt(t.Context(), t, s.Flavour, b.Open(t), id, nil, identity)
@@ -246,7 +246,7 @@ func exact(t *testing.T, s *rig.Server, b *rig.Bucket, id string, identity age.I
 	same(t, got, s, out)
 }
 
-// clean fails when the bucket has anything that no manifest names.
+// clean fails if the bucket has an object that no manifest names.
 func clean(t testing.TB, b *rig.Bucket) {
 	t.Helper()
 	to := b.Open(t)
@@ -272,8 +272,8 @@ func clean(t testing.TB, b *rig.Bucket) {
 	}
 }
 
-// A transaction of rows above max_allowed_packet in the current file of the log does not keep backups from being made: MariaDB's dump
-// program crashes there, so the agent has the server begin the next file.
+// The current file of the log has a transaction with rows above max_allowed_packet. Backups still succeed: MariaDB's dump program would
+// crash, so the agent makes the server begin the next file.
 func TestBackupBehindALargeEvent(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()

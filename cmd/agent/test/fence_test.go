@@ -23,8 +23,8 @@ func fence(t *testing.T, s *rig.Server, more ...string) contract.Result {
 	return result(t, out)
 }
 
-// A fenced server acknowledges no write: neither root's, nor one of a transaction that was open. What was acknowledged before is in a copy of the fenced
-// server, which has no log.
+// A fenced server acknowledges no write: neither of root, nor of a transaction that was open before the fence. A copy of the fenced server,
+// which has no log, has every write that was acknowledged before.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	s := start(t, server.MySQL, "--skip-log-bin")
@@ -58,7 +58,7 @@ func TestFence(t *testing.T) {
 	i.start()
 	i.reaches(contract.ImportWaiting)
 	acks := load.Stop()
-	assert.Assert(t, len(acks) <= fenced+1, "%d writes were acknowledged, %d of them before the end of the fence's command", len(acks), fenced) // one answer may be under way
+	assert.Assert(t, len(acks) <= fenced+1, "%d writes were acknowledged, %d of them before the end of the fence's command", len(acks), fenced) // one answer may still be in transit
 	got, err := rig.Read(t.Context(), i.equal().Root())
 	assert.NilError(t, err)
 	assert.Equal(t, lostOf(got, acks, time.Now()), 0)
@@ -75,10 +75,10 @@ func TestFence(t *testing.T) {
 	assert.NilError(t, open.Do("INSERT INTO shop.items VALUES (1000005, 1)"))
 	r = fence(t, s, "--close")
 	assert.Equal(t, r.Reason, contract.ReasonBusy, r.Message)
-	s.Exec("INSERT INTO shop.items VALUES (1000006, 1)") // nothing was changed
+	s.Exec("INSERT INTO shop.items VALUES (1000006, 1)") // the server was not changed
 	assert.NilError(t, open.Do("XA END 'later'"))
 	assert.NilError(t, open.Do("XA PREPARE 'later'"))
-	s.Exec("SET GLOBAL super_read_only = ON") // by a person, or a close that was killed
+	s.Exec("SET GLOBAL super_read_only = ON") // set by a user, or by a killed fence --close
 	r = fence(t, s, "--close")
 	assert.Equal(t, r.Reason, contract.ReasonBusy, r.Message)
 	assert.NilError(t, open.Do("XA COMMIT 'later'"))
@@ -86,7 +86,7 @@ func TestFence(t *testing.T) {
 	assert.Equal(t, fence(t, s, "--close", "--open").Reason, contract.ReasonUsage)
 }
 
-// Servers that cannot be fenced are named, and not changed.
+// Servers that cannot be fenced are refused and not changed. The message has the cause.
 func TestFenceIsRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("MariaDB", func(t *testing.T) {

@@ -87,8 +87,8 @@ func redefine(ctx context.Context, s *rig.Server) (rounds int) {
 	return rounds
 }
 
-// Copies of the files of a server that is written to, also by XA transactions into tables without a key, and by changes of tables: each has
-// exactly the rows of its position, and a replay from there leads to the rows of the server, none of them twice.
+// Clients write while the files are copied: rows, XA transactions into tables without a key, and changes of tables. Each copy has exactly
+// the rows at its position. A replay from there restores the server's rows without duplicates.
 func TestFilesUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string][]string{"plain": nil, "GTIDs": {"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}} {
@@ -130,7 +130,7 @@ func TestFilesUnderLoad(t *testing.T) {
 				got, out, err := attempt(t.Context(), t, server.MySQL, o.to, b.ID, nil, o.identity)
 				assert.NilError(t, err)
 				want := o.At(*out.Position)
-				for _, rows := range []rig.Rows{got, want} { // XA transactions are in the log when they are prepared; the reader of the log follows no changes of tables
+				for _, rows := range []rig.Rows{got, want} { // a prepared XA transaction is in the log already; the reader of the log ignores changes of tables
 					for _, table := range []string{"flight", "counts", "one", "two", "three", "parts", "alone"} {
 						delete(rows, "shop."+table)
 					}
@@ -154,8 +154,8 @@ func TestFilesUnderLoad(t *testing.T) {
 	}
 }
 
-// A copy of the files has what a dump loses, and whatever else a client can read. The restored database has neither the accounts of the
-// operator nor those of the copy, and has new GTIDs.
+// A copy of the files has the data that a dump loses, and everything else that a client can read. The restored database has new GTIDs. It
+// has neither the accounts of the operator nor the accounts of the copy.
 func TestFilesLoseNothing(t *testing.T) {
 	t.Parallel()
 	s, identity, to := startCopied(t, "--gtid-mode=ON", "--enforce-gtid-consistency=ON"), key(t), folder(t)
@@ -211,7 +211,7 @@ func TestFilesLoseNothing(t *testing.T) {
 	assert.Assert(t, strings.Contains(string(persisted), "max_connections"), "%s", persisted)
 }
 
-// Where the files cannot be copied, or a copy of them would lack something, the backup is a dump with everything, and a warning has the cause.
+// If the files cannot be copied, or a copy would lack something, the backup is a dump with everything. A warning has the cause.
 func TestFilesThatAreNotCopied(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -265,8 +265,8 @@ func TestFilesThatAreNotCopied(t *testing.T) {
 	assert.Equal(t, made.Base, manifest.Physical, "%q", made.Warnings)
 }
 
-// The agent copies files, checks the copy, lists and prunes it together with dumps, and restores it. A damaged object convicts the copy. A server
-// that cannot read the files is refused by name before anything is written.
+// The agent copies files, checks the copy, lists and prunes it together with dumps, and restores it. A damaged object proves that the copy
+// is damaged. A server that cannot read the files is refused before the agent writes anything; the message names the cause.
 func TestFilesByTheAgent(t *testing.T) {
 	t.Parallel()
 	s, identity, to := startCopied(t), key(t), folder(t)
@@ -277,7 +277,7 @@ func TestFilesByTheAgent(t *testing.T) {
 	run := func(want contract.Reason, arguments ...string) contract.Result {
 		t.Helper()
 		cmd, out := agent(t, server.MySQL, env, append(arguments, place...)...)
-		_ = cmd.Run() // its exit code is the reason's
+		_ = cmd.Run() // the exit code is that of the reason
 		r := result(t, out)
 		assert.Equal(t, r.Reason, want, r.Message)
 		return r

@@ -24,11 +24,12 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// steps of a first start, after each of which the pod is killed. The first ones are files and folders that appear.
+// steps are the steps of a server's first start. The pod is killed after each step. The first steps are the appearance of files and
+// folders.
 var steps = []string{"ibdata1", "mysql", "sys", "mysql/general_log.CSV", "files", "CREATE DATABASE", "CREATE USER", "GRANT"}
 
-// A pod ends at any step of the first start of a server. The next pod's guard has it start over: the server serves then, with the account
-// and the schema that the first start makes.
+// The pod ends at any step of a server's first start. The guard in the next pod starts the server again from the beginning. That server
+// serves with the account and the schema of the first start.
 func TestFirstStartBrokenOff(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -36,7 +37,7 @@ func TestFirstStartBrokenOff(t *testing.T) {
 			t.Parallel()
 			programs := rig.Programs(t, flavour)
 			for i, step := range steps {
-				if !rig.Full() && i != 1 && (i != 5 || flavour == server.MySQL) { // each takes MySQL half a minute
+				if !rig.Full() && i != 1 && (i != 5 || flavour == server.MySQL) { // each case takes half a minute with MySQL
 					continue
 				}
 				t.Run(strings.ReplaceAll(step, "/", "-"), func(t *testing.T) {
@@ -54,8 +55,8 @@ func TestFirstStartBrokenOff(t *testing.T) {
 	}
 }
 
-// firstPod acts like the pod of a new database: guard, the steps of the image's entry point, and serving. It is killed after a step; "" for
-// none. It fails unless the server serves with the account.
+// firstPod acts as the pod of a new database: it runs the guard, the steps of the image's entry point, and the server. It is killed after a
+// step; "" for none. It fails unless the server serves with the account.
 func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
 	t.Helper()
 	ctx, kill := context.WithCancel(t.Context())
@@ -67,9 +68,9 @@ func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
 	_, err = found.Remember(volume, nil, guard.Record{})
 	assert.NilError(t, err)
 	data := filepath.Join(volume, "mysql")
-	assert.NilError(t, os.MkdirAll(data, 0o755)) // the kubelet makes the folder of a subPath
+	assert.NilError(t, os.MkdirAll(data, 0o755)) // the kubelet creates the folder of a subPath
 	go func() {
-		for ; step != "" && ctx.Err() == nil; time.Sleep(time.Millisecond) { // between two looks
+		for ; step != "" && ctx.Err() == nil; time.Sleep(time.Millisecond) { // polling interval
 			if made, _ := filepath.Glob(filepath.Join(data, step)); len(made) > 0 {
 				kill()
 			}
@@ -114,7 +115,7 @@ func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
 
 var errKilled = errors.New("killed")
 
-// firstFiles makes the first files as the image's entry point does, which refuses a folder with anything in it. The whole process group
+// firstFiles creates the first files as the image's entry point does. (In a folder that is not empty, this fails.) The whole process group
 // ends with ctx.
 func firstFiles(ctx context.Context, p restore.Programs, data string) error {
 	args := []string{"--no-defaults", "--datadir=" + data, "--user=root", "--innodb-buffer-pool-size=64M"}

@@ -23,12 +23,12 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// importing is an import of a server, as a pod has it that is started again whenever it ends.
+// importing is an import of a server by an agent. It restarts the agent whenever the agent ends, as a pod does.
 type importing struct {
 	*rig.Server
 	volume, cut string
 	more        []string
-	// image has the flavour of the new server.
+	// image is the flavour of the new server.
 	image string
 	cmd   *exec.Cmd
 	done  chan struct{}
@@ -70,7 +70,7 @@ func (i *importing) start() {
 			}
 			i.mu.Unlock()
 		}
-		_ = cmd.Wait() // its exit code is in ProcessState
+		_ = cmd.Wait() // ProcessState has the exit code
 	}()
 	i.T.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
 }
@@ -81,7 +81,7 @@ func (i *importing) kill() {
 	<-i.done
 }
 
-// state is the last one that was printed.
+// state is the last printed state.
 func (i *importing) state() contract.Import {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -141,10 +141,10 @@ func (i *importing) cutOver(yes bool) {
 	assert.NilError(i.T, os.WriteFile(i.cut, []byte(text), 0o644))
 }
 
-// database starts a server on the copy.
+// database starts a server on the copied data.
 func (i *importing) database() *rig.Server { return i.On(filepath.Join(i.volume, "mysql")) }
 
-// ownState returns the accounts, tables and variables of a server: an import must leave them alone.
+// ownState returns the accounts, tables and variables of a server. An import must not change them.
 func ownState(s *rig.Server) string {
 	text := s.Ask("SELECT User, Host FROM mysql.user ORDER BY 1, 2") + s.Ask("SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, CREATE_OPTIONS FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN ('information_schema','performance_schema') ORDER BY 1, 2")
 	for line := range strings.Lines(s.Ask("SHOW GLOBAL VARIABLES")) {
@@ -155,7 +155,7 @@ func ownState(s *rig.Server) string {
 	return text
 }
 
-// gtids has MySQL keep GTIDs.
+// gtids returns the options with which MySQL records GTIDs.
 func gtids(flavour string) []string {
 	if flavour == server.MySQL {
 		return []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}
@@ -163,8 +163,8 @@ func gtids(flavour string) []string {
 	return nil
 }
 
-// A server under load is copied by an agent that is killed at each step and continues. At the cut-over the copy is equal, and the source is
-// unchanged.
+// An agent copies a server under load. It is killed at each step and continues. At the cut-over, the copy equals the source, and the source
+// is unchanged.
 func TestImport(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -185,16 +185,16 @@ func TestImport(t *testing.T) {
 				if phase != contract.ImportConnecting {
 					i.reaches(phase)
 				}
-				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // the moment is random: it must end well at any moment
+				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // the duration is random: any moment must pass
 				i.kill()
 			}
 			for n := range rig.Seeds(6, 60) {
 				i.start()
 				i.reaches(contract.ImportFollowing)
-				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // the moment is random: it must end well at any moment
+				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // the duration is random: any moment must pass
 				i.kill()
 				if state := i.state(); state.Again != "" {
-					t.Errorf("kill %d: a copy was begun again: %s", n, state.Again)
+					t.Errorf("kill %d: the agent began another copy: %s", n, state.Again)
 				}
 				if n%3 == 2 {
 					s.Exec("FLUSH BINARY LOGS")
@@ -223,13 +223,13 @@ func TestImport(t *testing.T) {
 			for _, file := range left {
 				assert.Assert(t, file.Name() == "mysql" || file.Name() == "d3os-data.json" || file.Name() == "mysql.pid", "%s is left over", file.Name())
 			}
-			i.start() // on a volume with a database it does nothing
+			i.start() // on a volume with a database, the agent does nothing
 			assert.Assert(t, i.result().OK)
 		})
 	}
 }
 
-// equal cuts over, and fails unless the copy has the rows of the source.
+// equal cuts over. It fails unless the copy has the rows of the source.
 func (i *importing) equal() *rig.Server {
 	i.T.Helper()
 	i.cutOver(true)
@@ -244,7 +244,7 @@ func (i *importing) equal() *rig.Server {
 	return copied
 }
 
-// follows waits until the copy has all that the source has now.
+// follows waits until the copy has everything that the source has at the time of the call.
 func (i *importing) follows() {
 	i.T.Helper()
 	end := i.LogEnd()
@@ -262,7 +262,7 @@ func (i *importing) follows() {
 	})
 }
 
-// Everything that a server can contain is copied, and changes of all of it are followed.
+// An import copies everything that a server can contain, and applies later changes to all of it.
 func TestImportZoo(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -277,7 +277,7 @@ func TestImportZoo(t *testing.T) {
 			s := rig.Start(t, flavour, more...)
 			s.Exec(zone...)
 			s.Exec(zoo(flavour, elsewhere, strings.Fields(s.Ask("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")))...)
-			s.Exec("DROP TABLE zoo.placed") // the copy's server would find its file, too
+			s.Exec("DROP TABLE zoo.placed") // the copy's server would use the same file
 			random := chance.New(t, 8)
 			i := newImport(t, s)
 			i.start()
@@ -295,13 +295,13 @@ func TestImportZoo(t *testing.T) {
 			s.Exec("XA COMMIT 'open'")
 			r := i.result()
 			assert.Assert(t, r.OK, "%+v %s", r, i.words)
-			own := func(line string) bool { return strings.Contains(line, rig.Account) } // the copy does not keep it
+			own := func(line string) bool { return strings.Contains(line, rig.Account) } // the copy does not keep the account
 			differ(t, readZoo(t, i.database()), slices.DeleteFunc(readZoo(t, s), own))
 		})
 	}
 }
 
-// Whatever happens to the source, the copy is equal in the end, or is not taken into use.
+// The source has a fault during the import. In the end the copy equals the source, or it does not become the database.
 func TestImportOfATroubledSource(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -343,14 +343,14 @@ func TestImportOfATroubledSource(t *testing.T) {
 			rig.Until(t, "the same refusal", func() bool { return i.state().Phase == contract.ImportRefused })
 			i.cutOver(false)
 			rig.Until(t, "another copy", func() bool { s := i.state(); return s.Again != "" && s.Phase == contract.ImportFollowing })
-			s.Exec("DROP DATABASE other", "DROP DATABASE `od``d name`") // for the comparison: they are not copied
+			s.Exec("DROP DATABASE other", "DROP DATABASE `od``d name`") // removed for the comparison: the import does not copy them
 			copied := i.equal()
 			assert.Equal(t, copied.Ask("SHOW GRANTS FOR app@'%'"), s.Ask("SHOW GRANTS FOR app@'%'"))
 		})
 	}
 }
 
-// Without a log to follow, the copy has the data of the dump. It is put into use if it equals the source at the cut-over.
+// Without a log, the copy has only the data of the dump. The copy becomes the database if it equals the source at the cut-over.
 func TestImportWithoutALog(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -369,7 +369,7 @@ func TestImportWithoutALog(t *testing.T) {
 			}
 			i.cutOver(false)
 			rig.Until(t, "another copy", func() bool { s := i.state(); return s.Again != "" && s.Phase == contract.ImportWaiting })
-			i.more = []string{"--database=shop"} // another copy
+			i.more = []string{"--database=shop"} // makes another copy
 			i.kill()
 			i.cutOver(false)
 			i.start()
@@ -377,7 +377,7 @@ func TestImportWithoutALog(t *testing.T) {
 				s := i.state()
 				return strings.Contains(s.Again, "the databases to copy") && s.Phase == contract.ImportWaiting
 			})
-			s.Exec("DROP DATABASE `od``d name`") // for the comparison: it is not copied
+			s.Exec("DROP DATABASE `od``d name`") // removed for the comparison: the import does not copy it
 			s.Exec("XA START 'open'", "INSERT INTO shop.items VALUES (4, 1)", "XA END 'open'", "XA PREPARE 'open'")
 			i.cutOver(true)
 			rig.Until(t, "the prepared transaction to be reported", func() bool { return strings.Contains(i.state().Message, "XA") })
@@ -387,8 +387,8 @@ func TestImportWithoutALog(t *testing.T) {
 	}
 }
 
-// A source without a volume is restarted, and is empty. The copy, which is all that is left, is neither given up nor followed on. It becomes the
-// database with the consent that names the loss, even while nothing answers.
+// A source without a volume restarts empty, so the copy is the only remaining data. The import neither discards the copy nor follows the
+// empty source. With the user's consent to the named loss, the copy becomes the database, even while the source does not answer.
 func TestImportOfALostSource(t *testing.T) {
 	rig.Long(t)
 	for flavour, options := range map[string][]string{server.MySQL: nil, server.MariaDB: {"--skip-log-bin"}} {
@@ -415,7 +415,7 @@ func TestImportOfALostSource(t *testing.T) {
 			i.cutOver(!hasLog)
 			rig.Until(t, "a refusal", isRefused)
 			i.kill()
-			i.cutOver(false) // which would begin another copy of a source that is the same
+			i.cutOver(false) // with the same source, this would begin another copy
 			i.start()
 			rig.Until(t, "the same refusal", isRefused)
 			_, consent, _ := strings.Cut(i.state().Message, `mysql.acceptLoss to "`)
@@ -436,7 +436,8 @@ func TestImportOfALostSource(t *testing.T) {
 	}
 }
 
-// From the last write to the source to the first one to the copy, less than ten seconds pass: with 100 MiB, and with 1 GiB (IMPORT_TESTS=full).
+// The time between the last write to the source and the first write to the copy is less than ten seconds: with 100 MiB, and with 1 GiB
+// (IMPORT_TESTS=full).
 func TestImportWindow(t *testing.T) {
 	rig.Long(t)
 	size := 100
@@ -468,13 +469,13 @@ func TestImportWindow(t *testing.T) {
 			window := time.Since(stopped)
 			t.Logf("%d MiB, %d rows: copied in %s; without writes for %s, of which the agent took %s", size, r.Rows, took.Round(time.Millisecond), window.Round(time.Millisecond), ended.Round(time.Millisecond))
 			if window > 10*time.Second {
-				t.Errorf("nothing could be written for %s", window)
+				t.Errorf("no write was possible for %s", window)
 			}
 		})
 	}
 }
 
-// What cannot be copied is refused before anything is written, with the reason.
+// A source that cannot be copied is refused with the reason before the agent writes anything.
 func TestImportRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t, server.MariaDB)
@@ -502,7 +503,7 @@ func TestImportRefused(t *testing.T) {
 		r := i.result()
 		assert.Assert(t, r.Reason == contract.ReasonRefused && strings.Contains(r.Message, "use an image of the same kind"), "%+v", r)
 	})
-	// A volume that is in use is left alone, without --birth it is refused.
+	// A volume with data is not changed: without --birth the import is refused.
 	i := newImport(t, s)
 	assert.NilError(t, os.MkdirAll(filepath.Join(i.volume, "mysql", "mysql"), 0o755))
 	i.start()

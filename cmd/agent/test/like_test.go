@@ -30,8 +30,8 @@ type original struct {
 	to       store.Store
 	identity *age.X25519Identity
 	a        *archiver
-	backupID string // the backup to restore; "" for the newest
-	isCopied bool   // backups copy the files
+	backupID string // ID of the backup to restore; "" for the newest
+	isCopied bool   // backups copy the server's files
 }
 
 func observed(t *testing.T, s *rig.Server) *original {
@@ -52,7 +52,7 @@ func (o *original) backup() {
 	assert.NilError(o.T, err)
 }
 
-// settled waits until the archive has everything that was done.
+// settled waits until the archive has all statements that were run before the call.
 func (o *original) settled() {
 	o.T.Helper()
 	conn, err := server.Connect(o.T.Context(), o.Root())
@@ -63,7 +63,7 @@ func (o *original) settled() {
 	rig.Until(o.T, "the archive", func() bool { return o.a.reached().After(end) })
 }
 
-// build restores to a volume, with the server configured as the original is unless a file is given. Root has no password.
+// build restores to a volume. The restoring server has the original's configuration unless a file is given. Root has no password.
 func (o *original) build(end *restore.Until, config ...string) (string, restore.Outcome, error) {
 	o.T.Helper()
 	entry, err := catalogue.Find(o.T.Context(), o.to, cmp.Or(o.backupID, "latest"))
@@ -72,11 +72,11 @@ func (o *original) build(end *restore.Until, config ...string) (string, restore.
 	programs.Config = append(config, o.Config())[0]
 	volume := o.T.TempDir()
 	out, err := restore.Restore(o.T.Context(), restore.Source{Store: o.to, Backup: entry.Manifest, Identities: []age.Identity{o.identity}}, programs,
-		restore.Target{Volume: volume, Data: "mysql", Until: end, Batch: 1}) // each file of the log is a separate batch
+		restore.Target{Volume: volume, Data: "mysql", Until: end, Batch: 1}) // Batch: 1 makes each file of the log a separate batch
 	return filepath.Join(volume, "mysql"), out, err
 }
 
-// restored starts the restored database like a user's server.
+// restored restores and starts the database with the configuration of a user's server.
 func (o *original) restored(end *restore.Until) (*rig.Server, restore.Outcome) {
 	o.T.Helper()
 	data, out, err := o.build(end)
@@ -84,29 +84,29 @@ func (o *original) restored(end *restore.Until) (*rig.Server, restore.Outcome) {
 	return o.On(data), out
 }
 
-// endEvents stops the event scheduler, and waits for the events that have begun: the scheduler does not, and their commits come later.
+// endEvents stops the event scheduler, and waits for the end of running events: stopping the scheduler does not end them.
 func (o *original) endEvents() {
 	o.T.Helper()
 	o.Exec("SET GLOBAL event_scheduler = OFF")
 	workers := "SELECT COUNT(*) FROM performance_schema.threads WHERE NAME = 'thread/sql/event_worker'"
-	if o.Flavour == server.MariaDB { // a worker has the name of its event's definer
+	if o.Flavour == server.MariaDB { // a worker thread has the name of its event's definer
 		workers = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER IN ('event_scheduler', 'root') AND ID <> CONNECTION_ID()"
 	}
 	rig.Until(o.T, "no event runs", func() bool { return o.Ask(workers) == "0" })
 }
 
-// zone makes a named time zone, as the image's entrypoint does from the system's files.
+// zone creates a named time zone, as the image's entry point does from the system's files.
 var zone = []string{"INSERT INTO mysql.time_zone (Time_zone_id, Use_leap_seconds) VALUES (4711, 'N')", "INSERT INTO mysql.time_zone_name VALUES ('Test/Eight', 4711)",
 	"INSERT INTO mysql.time_zone_transition_type VALUES (4711, 0, 28800, 0, 'CST')"}
 
-// applier has options that make a replica apply events differently.
+// applier holds options with which a replica would apply events differently.
 var applier = map[string][]string{
 	server.MariaDB: {"--slave-skip-errors=all", "--slave-exec-mode=IDEMPOTENT", "--init-slave=DROP DATABASE a", "--slave-run-triggers-for-rbr=YES", "--slave-parallel-threads=4"},
 	server.MySQL:   {"--replica-skip-errors=all", "--replica-exec-mode=IDEMPOTENT", "--init-replica=DROP DATABASE a", "--replica-parallel-workers=4"},
 }
 
-// The restoring server behaves as the database did: it has the same time zone, named zones and configuration, and runs no events. The
-// restored database answers as the original does, and runs its events again.
+// The restoring server behaves as the original did: it has the same time zone, named zones and configuration. It runs no events. The
+// restored database returns the same results as the original, and runs its events again.
 func TestRestoringServerIsLikeTheDatabase(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -156,14 +156,14 @@ func TestRestoringServerIsLikeTheDatabase(t *testing.T) {
 			differ(t, everything(t, r), all)
 			made := "SELECT id, ts, made FROM a.t"
 			assert.Equal(t, r.Ask(made), o.Ask(made))
-			assert.DeepEqual(t, out.Warnings, []string{"the configuration of the database differs from that of the backup's database: system_time_zone (TZ=, was CST)"}) // the test's process
+			assert.DeepEqual(t, out.Warnings, []string{"the configuration of the database differs from that of the backup's database: system_time_zone (TZ=, was CST)"}) // the zone of the test's process
 			rig.Until(t, "the event runs again", func() bool { return r.Ask("SELECT d > "+began+" FROM a.t") == "1" })
 		})
 	}
 }
 
-// A restore loads and applies everything, also of a server whose replication filters exclude a part of it, and whose sessions begin without
-// autocommit.
+// A restore loads and applies everything, even if the server's replication filters exclude a part of the data, and its sessions begin
+// without autocommit.
 func TestFiltersLeaveNothingOut(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {
@@ -183,8 +183,8 @@ func TestFiltersLeaveNothingOut(t *testing.T) {
 	}
 }
 
-// Tables that were created in another folder after the backup (DATA DIRECTORY) are restored in the folder of the data: the next pod has no
-// other one.
+// Tables that were created in another folder after the backup (DATA DIRECTORY) are restored in the data folder, because the next pod does
+// not have the other folder.
 func TestTablesAreRestoredInTheFolderOfTheData(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestTablesAreRestoredInTheFolderOfTheData(t *testing.T) {
 	}
 }
 
-// everything reads a server whose events are running: without the rows that they change, and the variable that has them run.
+// everything reads a server. It omits rows that running events change, and the variable event_scheduler.
 func everything(t *testing.T, s *rig.Server) []string {
 	t.Helper()
 	return slices.DeleteFunc(readZoo(t, s), func(line string) bool {
@@ -247,7 +247,8 @@ func TestRestoreIsRefusedOrSaysWhereTheConfigurationDiffers(t *testing.T) {
 	}
 }
 
-// A dump of MySQL 5.7 loads into a newer series: the series has its modes, and a character set without a collation has its former meaning.
+// A dump of MySQL 5.7 loads into a newer series. The restoring server sets the SQL modes of 5.7, and a character set without a collation
+// keeps its meaning.
 func TestDumpOfMySQL57LoadsIntoANewerSeries(t *testing.T) {
 	t.Parallel()
 	o := observed(t, rig.Start(t, server.MySQL))

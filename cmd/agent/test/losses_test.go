@@ -19,9 +19,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A backup has a warning for each loss of its dump. It is restored and verified without the lost parts.
+// A backup warns of each loss of its dump. A restore and a check succeed without the lost parts.
 func TestLossesAreNamed(t *testing.T) {
-	engines := map[string]string{server.MariaDB: "MRG_MyISAM", server.MySQL: "MRG_MYISAM"} // as each spells MERGE
+	engines := map[string]string{server.MariaDB: "MRG_MyISAM", server.MySQL: "MRG_MYISAM"} // each flavour spells MERGE differently
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +47,7 @@ func TestLossesAreNamed(t *testing.T) {
 			o := options(s, to, nil)
 			if flavour == server.MariaDB {
 				s.Exec("CREATE TABLE aa.versions (id INT PRIMARY KEY) WITH SYSTEM VERSIONING", "INSERT INTO aa.versions VALUES (1), (2)", "DELETE FROM aa.versions WHERE id = 1")
-				old := filepath.Join(t.TempDir(), "mysqldump") // MariaDB 10.10 has no such option
+				old := filepath.Join(t.TempDir(), "mysqldump") // as if by MariaDB 10.10, which has no such option
 				assert.NilError(t, os.WriteFile(old, []byte("#!/bin/sh\ncase \"$*\" in *--dump-history*) exit 2;; *--help*) "+o.DumpProgram+` "$@" | grep -v dump-history; exit;; esac`+"\nexec "+o.DumpProgram+` "$@"`+"\n"), 0o755))
 				o.DumpProgram = old
 				want = append(want, "the former rows of system-versioned tables (1) are not in the backup, because mysqldump of the image cannot dump them: use an image of MariaDB 10.11 or newer: `aa`.`versions`")
@@ -79,7 +79,7 @@ func TestLossesAreNamed(t *testing.T) {
 	}
 }
 
-// A backup warns of exactly the character sets with characters that a conversion to utf8mb4 and back changes.
+// A backup warns of exactly the character sets that have characters which a conversion to utf8mb4 and back changes.
 func TestLossyCharacterSets(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -87,7 +87,7 @@ func TestLossyCharacterSets(t *testing.T) {
 			t.Parallel()
 			s := rig.Start(t, flavour)
 			s.Exec("CREATE DATABASE aa", "CREATE TABLE aa.n (n INT PRIMARY KEY)")
-			for from := range 256 { // one byte, and two
+			for from := range 256 { // one byte, and two bytes
 				var values []string
 				for n := range 256 {
 					values = append(values, fmt.Sprintf("(%d)", from*256+n))

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// both lists the flavours. MariaDB represents MySQL 5.7. rig.Tools leaves tests on MySQL to `make verify`.
+// both lists the flavours to test. MariaDB also stands for MySQL 5.7. Tests that need MySQL run only in `make verify`.
 var both = []string{server.MariaDB, server.MySQL}
 
 // key returns a pair of keys.
@@ -53,7 +53,7 @@ func folder(t testing.TB) *store.Folder {
 	return f
 }
 
-// attempt restores a backup to a new volume and returns the rows that a server finds there.
+// attempt restores a backup to a new volume. It returns the rows that a server reads there.
 func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store, id string, until *restore.Until, identities ...age.Identity) (rig.Rows, restore.Outcome, error) {
 	t.Helper()
 	entry, err := catalogue.Find(ctx, from, id)
@@ -79,7 +79,7 @@ func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store
 	return rows, out, nil
 }
 
-// same fails unless rows equal those that the server's binary log has at a position.
+// same fails unless the rows equal the rows that the server's binary log yields at a position.
 func same(t testing.TB, got rig.Rows, s *rig.Server, out restore.Outcome) {
 	t.Helper()
 	want := s.At(*out.Position)

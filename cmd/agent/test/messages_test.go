@@ -22,13 +22,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Each kind of failure has its exit code and a message with the next step, appears within a minute, and changes nothing.
+// Each kind of failure has an exit code and a message with the next step. It appears within a minute, and changes nothing.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	s, b, identity := start(t, server.MariaDB), rig.NewBucket(t), key(t)
 	made, _, err := backup.Run(t.Context(), options(s, b.Open(t), identity))
 	assert.NilError(t, err)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and sends nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and sends nothing
 	assert.NilError(t, err)
 	defer silent.Close()
 	other := key(t).String()
@@ -73,13 +73,13 @@ func TestMessages(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				if strings.HasSuffix(c.name, "hangs") {
 					rig.Long(t)
-					t.Parallel() // with each other, after the rest: it takes its time, and the bucket is not asked
+					t.Parallel() // parallel with each other only, after all other cases: slow, and the bucket is not used
 				}
 				b.Break(c.faults)
 				defer b.Break(nil)
 				cmd, out := agent(t, server.MariaDB, []string{c.env}, c.flags...)
 				began := time.Now()
-				_ = cmd.Run() // its code is looked at below
+				_ = cmd.Run() // the exit code is checked below
 				r := result(t, out)
 				if r.Reason != c.reason || cmd.ProcessState.ExitCode() != contract.Exits[c.reason] || !strings.Contains(r.Message, c.says) {
 					t.Errorf("exit code %d, result %+v; wanted %s with %q", cmd.ProcessState.ExitCode(), r, c.reason, c.says)
@@ -118,7 +118,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		if text, err := os.ReadFile(file); err != nil || string(text) != "precious" {
-			t.Error("the file is gone")
+			t.Error("the file was deleted")
 		}
 	})
 	t.Run("damaged", func(t *testing.T) {
@@ -131,13 +131,13 @@ func TestMessages(t *testing.T) {
 		}
 		guard, _ := agent(t, server.MariaDB, nil, "guard", "--volume="+volume, "--report="+filepath.Join(t.TempDir(), "report"))
 		if err := guard.Run(); err == nil || guard.ProcessState.ExitCode() != 3 {
-			t.Errorf("the guard lets a server start on a part of a database: %v", err)
+			t.Errorf("the guard allows a server to start on an incomplete database: %v", err)
 		}
 	})
 }
 
-// During a long query, a backup does not block the server. MySQL's dump needs a lock of all tables for a moment, which would wait for the
-// query: the backup fails. MariaDB's dump needs no lock.
+// During a long query, a backup does not block the server. MySQL's dump needs a lock of all tables, which would wait for the query, so the
+// backup fails. MariaDB's dump needs no lock.
 func TestLongQuery(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -158,12 +158,12 @@ func TestLongQuery(t *testing.T) {
 			})
 			flags := append(backupFlags(s, []string{"--report="}, identity), strings.Replace(folder(t).String(), "folder ", "--folder=", 1), "--max-lock-wait=1s")
 			cmd, out := agent(t, flavour, nil, flags...)
-			_ = cmd.Run() // its result is looked at
+			_ = cmd.Run() // the test reads the result below
 			r := result(t, out)
 			if flavour == server.MariaDB && !r.OK || flavour == server.MySQL && (r.Reason != contract.ReasonLockWait || !strings.Contains(r.Message, "connection "+id)) {
 				t.Errorf("%+v", r)
 			}
-			s.Exec("INSERT INTO shop.items VALUES (2, 1)") // others do not wait
+			s.Exec("INSERT INTO shop.items VALUES (2, 1)") // other statements do not wait
 			s.Exec("KILL QUERY " + id)
 			if err := <-ended; err != nil {
 				t.Log(err)
@@ -172,7 +172,7 @@ func TestLongQuery(t *testing.T) {
 	}
 }
 
-// A server that hangs while it is dumped ends the backup with a reason within a minute.
+// The server hangs during a dump: the backup fails with a reason within a minute.
 func TestAServerThatHangs(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()
@@ -183,7 +183,7 @@ func TestAServerThatHangs(t *testing.T) {
 			conn, err := server.Connect(t.Context(), s.Root())
 			assert.NilError(t, err)
 			defer conn.Close()
-			if err := conn.Do("LOCK TABLES shop.items WRITE"); err != nil { // so that the dump waits
+			if err := conn.Do("LOCK TABLES shop.items WRITE"); err != nil { // makes the dump wait
 				t.Fatal(err)
 			}
 			to := folder(t)
@@ -196,7 +196,7 @@ func TestAServerThatHangs(t *testing.T) {
 			thaw := s.Freeze()
 			defer thaw()
 			began := time.Now()
-			_ = cmd.Wait() // its result is looked at
+			_ = cmd.Wait() // the test reads the result below
 			if r := result(t, out); r.Reason != contract.ReasonServerUnreachable || time.Since(began) > time.Minute {
 				t.Errorf("after %s: %+v", time.Since(began), r)
 			} else {

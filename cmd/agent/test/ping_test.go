@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A check of a server leaves no broken handshake. A server blocks an address that leaves max_connect_errors of them; it counts none for the
-// loopback address, so that the test reads the number of failed connections.
+// A check of a server causes no incomplete handshake. A server blocks an address after max_connect_errors incomplete handshakes. It does
+// not count them for the loopback address, so the test reads the number of failed connections.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {
@@ -40,7 +40,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// A server that blocks this address refuses in its greeting.
+// A server that blocks this address sends an error instead of its greeting.
 func TestPingOfABlockedAddress(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

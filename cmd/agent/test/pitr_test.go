@@ -33,7 +33,7 @@ func start(t testing.TB, flavour string, more ...string) *rig.Server {
 	return s
 }
 
-// archiver keeps an archive running, as a pod does that is started again whenever it ends.
+// archiver runs an archive and restarts it whenever it ends, as a pod does.
 type archiver struct {
 	mu   sync.Mutex
 	head manifest.Head
@@ -68,7 +68,7 @@ func recipients(identity *age.X25519Identity) []age.Recipient {
 	return []age.Recipient{identity.Recipient()}
 }
 
-// texts are the recipients as text.
+// texts returns the recipients as text.
 func texts(identity *age.X25519Identity) []string {
 	if identity == nil {
 		return nil
@@ -88,9 +88,9 @@ func (a *archiver) failures() []error {
 	return append([]error(nil), a.errs...)
 }
 
-// Restores to random moments under load, while the server is killed, its files rotate and the archive is stopped: every row that was
-// acknowledged before the moment exists, none that was begun after it exists, and all rows are those of one position. Sessions that set
-// their timestamp do not change that.
+// Under load, the server is killed, its files rotate and the archive is stopped. Restores to random moments have every row that was
+// acknowledged before the moment, and no row that was begun after it. All rows belong to one position, even if sessions set their
+// timestamp.
 func TestPointInTime(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {
@@ -110,12 +110,12 @@ func TestPointInTime(t *testing.T) {
 			random := chance.New(t, 3)
 			var moments []time.Time
 			begin := time.Now()
-			time.Sleep(1100 * time.Millisecond) // MariaDB's binary log has whole seconds, and this one is the backup's: a longer sleep is as good
+			time.Sleep(1100 * time.Millisecond) // MariaDB's binary log has whole seconds, and the backup is in this second: a longer sleep is as good
 			count := rig.Seeds(2, 50)
 			for len(moments) < count {
 				n := len(load.Acks())
 				rig.Until(t, "more transactions", func() bool { return len(load.Acks()) >= n+50 })
-				time.Sleep(time.Duration(800+random.Intn(1400)) * time.Millisecond) // the moment is random: a longer sleep is as good
+				time.Sleep(time.Duration(800+random.Intn(1400)) * time.Millisecond) // the duration is random: a longer sleep is as good
 				moments = append(moments, time.Now())
 				switch len(moments) % 4 {
 				case 1:
@@ -132,19 +132,19 @@ func TestPointInTime(t *testing.T) {
 			acks := load.Stop()
 			end := time.Now()
 			rig.Until(t, "the archive", func() bool { return a.reached().After(end) })
-			t.Logf("%d transactions in %s, the archive broke %d times, as %v", len(acks), end.Sub(begin).Round(time.Second), len(a.failures()), a.failures())
+			t.Logf("%d transactions in %s, the archive failed %d times: %v", len(acks), end.Sub(begin).Round(time.Second), len(a.failures()), a.failures())
 			got, out, err := attempt(t.Context(), t, flavour, to, "latest", &restore.Until{}, identity)
 			assert.NilError(t, err)
 			same(t, got, s, out)
 			all := out.Transactions
 			if out.Later.Transactions != 0 || out.Later.First != nil {
-				t.Errorf("behind the end of the archive there is %+v", out.Later)
+				t.Errorf("there are transactions after the end of the archive: %+v", out.Later)
 			}
 			for _, moment := range moments {
 				point(t, s, to, identity, moment, acks, all)
 			}
 			if _, alone, err := attempt(t.Context(), t, flavour, to, "latest", nil, identity); err != nil || alone.Later == nil || alone.Later.Transactions != all {
-				t.Errorf("behind the backup there is %+v, not %d transactions: %v", alone.Later, all, err)
+				t.Errorf("after the backup there are %+v, want %d transactions: %v", alone.Later, all, err)
 			}
 			if lost := lostOf(got, acks, end.Add(time.Hour)); lost > 0 {
 				t.Fatalf("the end of the archive lacks %d acknowledged transactions", lost)
@@ -161,18 +161,18 @@ func point(t *testing.T, s *rig.Server, to store.Store, identity age.Identity, m
 	}
 	same(t, got, s, out)
 	if s.Flavour == server.MariaDB {
-		moment = moment.Truncate(time.Second) // its binary log has whole seconds
+		moment = moment.Truncate(time.Second) // MariaDB's binary log has whole seconds
 	}
 	if lost := lostOf(got, acks, moment); lost > 0 {
 		t.Fatalf("restored to %s: %d transactions that were acknowledged before are missing", moment, lost)
 	}
 	for _, ack := range acks {
 		if _, ok := got["shop.orders"][itoa(ack.Key)]; ok && !ack.Began.Before(moment) {
-			t.Fatalf("restored to %s: row %d is there, whose commit was sent at %s", moment, ack.Key, ack.Began)
+			t.Fatalf("restored to %s: row %d exists, but its commit was sent at %s", moment, ack.Key, ack.Began)
 		}
 	}
 	if later := out.Later; out.Transactions+later.Transactions != all || later.First == nil || !later.First.After(out.RestoredTo.Add(-time.Second)) || later.Reached.Before(moment) {
-		t.Fatalf("restored to %s: %d transactions, and behind them %+v, of %d", moment, out.Transactions, later, all)
+		t.Fatalf("restored to %s: %d transactions were replayed, %+v remain, of %d", moment, out.Transactions, later, all)
 	}
 	t.Logf("%s: %d transactions replayed, up to %s", moment.Format(time.RFC3339Nano), out.Transactions, out.RestoredTo.Format(time.RFC3339Nano))
 }
@@ -187,7 +187,8 @@ func lostOf(got rig.Rows, acks []rig.Ack, moment time.Time) int {
 	return lost
 }
 
-// A replay writes the archive in batches: it never has much more on the volume than one file of the binary log, and comes to the same rows.
+// A replay writes the archive to the volume in batches. A batch is hardly larger than one file of the binary log. The restored rows are the
+// same.
 func TestReplayInBoundedSpace(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -209,7 +210,7 @@ func TestReplayInBoundedSpace(t *testing.T) {
 			r, out := o.restored(&restore.Until{})
 			close(watched)
 			if n := <-most; n < size || n > 2*size {
-				t.Errorf("%d bytes of relay logs were there at once, of %d transactions in files of %d", n, out.Transactions, size)
+				t.Errorf("the relay logs had %d bytes at once, for %d transactions in files of %d bytes", n, out.Transactions, size)
 			}
 			for _, q := range []string{"SELECT id, LENGTH(body) FROM shop.rows", "SELECT EVENT_NAME, STATUS FROM information_schema.EVENTS ORDER BY 1"} {
 				assert.Equal(t, r.Ask(q), o.Ask(q), q)
@@ -219,7 +220,7 @@ func TestReplayInBoundedSpace(t *testing.T) {
 	}
 }
 
-// relays watches the relay logs of restores of this process until watched is closed, and returns the most bytes that there were.
+// relays measures the relay logs of this process's restores until watched is closed. It returns their maximum size in bytes.
 func relays(t testing.TB) (most chan int64, watched chan struct{}) {
 	most, watched = make(chan int64, 1), make(chan struct{})
 	pattern := filepath.Join(filepath.Dir(t.TempDir()), "*", "mysql", "d3os-relay.0*")
@@ -227,7 +228,7 @@ func relays(t testing.TB) (most chan int64, watched chan struct{}) {
 		seen := int64(0)
 		for {
 			sum := int64(0)
-			found, _ := filepath.Glob(pattern) // the pattern is good
+			found, _ := filepath.Glob(pattern) // cannot fail: the pattern is valid
 			for _, file := range found {
 				if info, err := os.Stat(file); err == nil {
 					sum += info.Size()

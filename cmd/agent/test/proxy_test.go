@@ -22,11 +22,11 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A store behind a proxy, whose name only the proxy resolves, is reachable with HTTPS_PROXY; with NO_PROXY it is not.
+// Only the proxy resolves the name of the store. With HTTPS_PROXY the store is reachable; with NO_PROXY it is not.
 func TestStoreBehindAProxy(t *testing.T) {
 	t.Parallel()
 	bucket := rig.NewBucket(t)
-	secure := httptest.NewTLSServer(bucket.Config.Handler) // its certificate is for example.com
+	secure := httptest.NewTLSServer(bucket.Config.Handler) // has a certificate for example.com
 	t.Cleanup(secure.Close)
 	tunnels := &atomic.Int64{}
 	proxy := httptest.NewServer(tunnel(secure.Listener.Addr().String(), tunnels))
@@ -39,14 +39,14 @@ func TestStoreBehindAProxy(t *testing.T) {
 		cmd, out := agent(t, server.MariaDB, []string{"HTTPS_PROXY=" + proxy.URL, "NO_PROXY=" + none}, "list", "--s3-endpoint=https://example.com:1", "--s3-bucket=backups", "--s3-path-style", "--s3-ca="+ca, "--report=")
 		words := &bytes.Buffer{}
 		cmd.Stderr = words
-		_ = cmd.Run() // its result is looked at
+		_ = cmd.Run() // the test reads the result below
 		if r := result(t, out); r.Reason != want || (tunnels.Load() > 0) != (want == "") {
 			t.Errorf("NO_PROXY=%s: %d tunnels, %+v %s", none, tunnels.Load(), r, words)
 		}
 	}
 }
 
-// tunnel is a proxy all of whose tunnels end at one address.
+// tunnel is a proxy whose tunnels all end at one address.
 func tunnel(address string, count *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect || r.Host != "example.com:1" {
@@ -66,7 +66,7 @@ func tunnel(address string, count *atomic.Int64) http.HandlerFunc {
 			return
 		}
 		defer from.Close()
-		go func() { _, _ = io.Copy(to, from) }() // until either side ends
+		go func() { _, _ = io.Copy(to, from) }() // ends when either side ends
 		_, _ = io.Copy(from, to)
 	}
 }

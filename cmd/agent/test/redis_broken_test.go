@@ -25,13 +25,13 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Interrupted backups have no manifest, and are not listed.
+// Backups that are interrupted leave no manifest, and are not listed.
 func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	before := len(ids(t, r.bucket))
 	for call, size := range map[int]string{1: "100", 2: "5000000"} {
 		got := must(t, r.backup(t, withCLI(t, call, killedCLI(size))), contract.ReasonDumpFailed)
 		if !strings.Contains(got.Message, "killed") {
-			t.Fatalf("the message says nothing of the end of redis-cli: %s", got.Message)
+			t.Fatalf("the message does not mention the end of redis-cli: %s", got.Message)
 		}
 	}
 	clean(t, r.bucket)
@@ -39,24 +39,24 @@ func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	for seed := range rig.Seeds(4, 100) {
 		cmd, out := r.command(t)
 		assert.NilError(t, cmd.Start())
-		time.Sleep(time.Duration(chance.New(t, int64(seed)).Float64() * 1.1 * float64(usual))) // it must end well at each moment, also outside of a backup
+		time.Sleep(time.Duration(chance.New(t, int64(seed)).Float64() * 1.1 * float64(usual))) // the duration is random: any moment must pass, even one after the backup
 		_ = cmd.Process.Kill()
 		if cmd.Wait() == nil {
 			done++
 		}
 		now := ids(t, r.bucket)
 		if len(now) > before+1 || len(now) == before && cmd.ProcessState.Success() {
-			t.Fatalf("seed %d: %d backups are listed, and %d were: %s", seed, len(now), before, out)
+			t.Fatalf("seed %d: %d backups are listed, before there were %d: %s", seed, len(now), before, out)
 		}
-		before = len(now) // one more backup if it was killed after its manifest was written
+		before = len(now) // one more if the agent was killed after it wrote the manifest
 	}
-	t.Logf("a backup takes %s; %d were done before they were killed", usual, done)
+	t.Logf("a backup takes %s; %d backups ended before the kill", usual, done)
 }
 
-// killedCLI is a redis-cli that is killed after it has sent some bytes.
+// killedCLI returns a script that runs redis-cli and kills it after a number of bytes.
 func killedCLI(size string) string { return `"$real" "$@" | head -c ` + size + "\nkill -9 $$\n" }
 
-// withCLI returns the environment of an agent for which one call of redis-cli is a script.
+// withCLI returns the environment of an agent in which one call of redis-cli runs a script.
 func withCLI(t *testing.T, call int, script string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -65,7 +65,7 @@ func withCLI(t *testing.T, call int, script string) string {
 	return "PATH=" + folder + ":/usr/bin:/bin"
 }
 
-// An interrupted restore is repeated, whatever the moment of the interruption.
+// A restore that was interrupted at any moment can be repeated.
 func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 	want := r.shard(t, id, 1)
 	data := func(volume string) string { return filepath.Join(volume, "data") }
@@ -104,9 +104,9 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 		for range 1 + random.Intn(3) {
 			cmd, _ := r.restoreCommand(t, volume, 1, "--backup="+id, "--birth")
 			assert.NilError(t, cmd.Start())
-			time.Sleep(time.Duration(random.Float64() * float64(usual))) // it must end well at each moment, also outside of a restore
+			time.Sleep(time.Duration(random.Float64() * float64(usual))) // the duration is random: any moment must pass, even one after the restore
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // killed, or done
+			_ = cmd.Wait() // killed, or ended
 			if _, err := os.Stat(filepath.Join(data(volume), "restoring")); err == nil {
 				cut++
 			}
@@ -114,7 +114,7 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 		must(t, r.restore(t, volume, 1, "--backup="+id, "--birth"), "")
 		r.isRestored(t, fmt.Sprint("seed ", seed), volume, want)
 	}
-	t.Logf("a restore takes %s; %d were broken off in the middle", usual, cut)
+	t.Logf("a restore takes %s; %d restores were interrupted", usual, cut)
 }
 
 // shard returns the RDB file of a shard.
@@ -130,21 +130,21 @@ func (r *redisRig) shard(t *testing.T, id string, shard int) []byte {
 
 var secondShard = regexp.MustCompile(`^[0-9a-f]{40} :6379@16379 myself,master - 0 0 2 connected 5461-10921\nvars currentEpoch 3 lastVoteEpoch 0\n$`)
 
-// isRestored fails the test unless a volume has the second shard.
+// isRestored fails the test unless a volume has the data of the second shard.
 func (r *redisRig) isRestored(t *testing.T, what, volume string, want []byte) {
 	t.Helper()
 	_ = os.Remove(filepath.Join(volume, "data", ".writable"))
 	isDone(t, volume)
 	got, err := os.ReadFile(filepath.Join(volume, "data", "appendonly.aof"))
 	if err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("%s: %d bytes of data, and %d were saved (%v)", what, len(got), len(want), err)
+		t.Fatalf("%s: the volume has %d bytes of data, the backup %d (%v)", what, len(got), len(want), err)
 	}
 	if nodes, err := os.ReadFile(filepath.Join(volume, "data", "nodes.conf")); err != nil || !secondShard.Match(nodes) {
 		t.Fatalf("%s: nodes.conf is %q (%v)", what, nodes, err)
 	}
 }
 
-// Restores that need a decision or a correction by a person are refused immediately, and leave nothing behind.
+// Restores that need a decision or a correction by a user are refused immediately, and leave nothing on the volume.
 func redisRefused(t *testing.T, r *redisRig) {
 	refuse := func(reason contract.Reason, words string, got contract.Result) {
 		t.Helper()
@@ -168,7 +168,7 @@ func redisRefused(t *testing.T, r *redisRig) {
 	id = r.forge(t, func(m *manifest.Backup) { m.Objects[1].PlainSHA256 = m.Objects[0].PlainSHA256 })
 	refuse(contract.ReasonDamaged, "", r.restore(t, volume, 1, "--backup="+id))
 	refuse(contract.ReasonUsage, "cache-0-0", r.restore(t, volume, 1, "--pod=cache"))
-	must(t, r.restore(t, volume, 1, "--pod=cache-1-1"), "") // a replica
+	must(t, r.restore(t, volume, 1, "--pod=cache-1-1"), "") // the pod of a replica
 	if left, _ := filepath.Glob(filepath.Join(volume, "*", "*")); len(left) > 0 {
 		t.Fatalf("left over: %v", left)
 	}
@@ -176,11 +176,11 @@ func redisRefused(t *testing.T, r *redisRig) {
 	refuse(contract.ReasonNotEmpty, "empty volume", r.restore(t, volume, 1))
 	must(t, r.restore(t, volume, 1, "--birth", "--s3-endpoint=http://127.0.0.1:1"), "")
 	if left, _ := filepath.Glob(filepath.Join(volume, "data", "*")); len(left) != 1 {
-		t.Fatalf("a volume with data has now %v", left)
+		t.Fatalf("the refused restore changed the volume: %v", left)
 	}
 }
 
-// forge writes a copy of the newest backup with another manifest, and returns its ID.
+// forge writes a copy of the newest backup with a changed manifest, and returns the copy's ID.
 func (r *redisRig) forge(t *testing.T, change func(*manifest.Backup)) string {
 	t.Helper()
 	s := r.bucket.Open(t)

@@ -18,10 +18,10 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// During a backup, clients write, slots move and masters change: the backup has all earlier acknowledged writes.
+// During a backup, clients write, slots move and masters change. The backup has all writes that were acknowledged before it began.
 func redisChanges(t *testing.T, r *redisRig) {
 	for _, s := range r.All() {
-		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // the other, faster way to send a copy
+		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // the faster way to send a copy, which is not the default
 	}
 	want := r.Keys()
 	load := r.Write(t, 3, 2*time.Millisecond)
@@ -29,7 +29,7 @@ func redisChanges(t *testing.T, r *redisRig) {
 	shard := 0
 	tests := []struct {
 		name string
-		// during is done each time when a shard's file arrives in the store.
+		// during has the functions that run each time a shard's file appears in the store.
 		during map[string]func(*testing.T)
 		reason contract.Reason
 		tries  int
@@ -86,9 +86,9 @@ exit 1
 	})
 }
 
-// late makes a backup while the replica of a shard has not yet read the last writes of its master.
+// late makes a backup while the replica of a shard has not yet received the last writes of its master.
 func (r *redisRig) late(t *testing.T, want map[string]string) {
-	master, replica := r.master(0), r.replica(0) // which is copied first
+	master, replica := r.master(0), r.replica(0) // the agent copies the replica first
 	thaw := replica.Freeze()
 	defer thaw()
 	var acked []string
@@ -106,15 +106,15 @@ func (r *redisRig) late(t *testing.T, want map[string]string) {
 	assert.NilError(t, cmd.Start())
 	rig.Until(t, "the agent looks", func() bool { return master.Calls("cluster|nodes") > before })
 	thaw()
-	_ = cmd.Wait() // the result has it
+	_ = cmd.Wait() // the result has the outcome
 	got := must(t, result(t, out), "")
 	if len(got.Warnings) > 0 {
-		t.Fatalf("no replica was copied: %v", got.Warnings)
+		t.Fatalf("the backup copied no replica: %v", got.Warnings)
 	}
 	r.complete(t, got, acked, want)
 }
 
-// keyOf returns a key of a master.
+// keyOf returns a key whose slot belongs to a master.
 func (r *redisRig) keyOf(t *testing.T, master *rig.RedisServer) string {
 	t.Helper()
 	own := master.OwnedSlots()
@@ -134,7 +134,7 @@ func once(do func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { first.Do(func() { do(t) }) }
 }
 
-// watch calls functions when the files of shards begin to arrive, and returns a function that counts those of the first shard.
+// watch calls functions when files of shards appear in the store. The returned function counts the files of the first shard.
 func (r *redisRig) watch(t *testing.T, during map[string]func(*testing.T)) (count func() int) {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -175,17 +175,16 @@ func (r *redisRig) replica(i int) *rig.RedisServer {
 	return r.Masters[i]
 }
 
-// failover has the replica of a shard become its master. No server may be elected twice within eight seconds: Redis 7.0 counts the
-// votes of the first election for the second one, too, and the others take its slots again. So each of these tests
-// has another server elected.
+// failover makes the replica of a shard the shard's master. No server may be elected twice within eight seconds: Redis 7.0 counts the votes
+// of the first election also for the second one, and other masters then take the slots again. So each of these tests elects another server.
 func (r *redisRig) failover(t *testing.T, i int) {
 	t.Helper()
 	old, now := r.master(i), r.replica(i)
 	var asked time.Time
 	rig.Until(t, "the replica is the master", func() bool {
-		if time.Since(asked) > 6*time.Second { // one that takes longer than five is given up
+		if time.Since(asked) > 6*time.Second { // a failover that takes longer than five seconds is abandoned
 			asked = time.Now()
-			_ = now.Do(context.Background(), "CLUSTER", "FAILOVER").Err() // it is a master by now, if it fails
+			_ = now.Do(context.Background(), "CLUSTER", "FAILOVER").Err() // fails if the server already is a master
 		}
 		return now.Says("role:master", "INFO", "replication") && old.Says("master_link_status:up", "INFO", "replication")
 	})
@@ -243,7 +242,7 @@ func views(s *rig.RedisServer) map[string]string {
 	return seen
 }
 
-// openDuring opens a slot, and moves it as soon as the agent has seen it open.
+// openDuring opens a slot during a backup, and moves the slot when the agent has seen that it is open.
 func (r *redisRig) openDuring(t *testing.T) {
 	t.Helper()
 	looks := func() int { return r.Replicas[2].Calls("cluster|nodes") }

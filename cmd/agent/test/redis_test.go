@@ -36,7 +36,7 @@ func startRedis(t *testing.T) *redisRig {
 	return r
 }
 
-// command prepares a backup of the cluster, through its third replica.
+// command prepares a backup of the cluster through the replica of its third shard.
 func (r *redisRig) command(t *testing.T, env ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	return agent(t, rig.Redis, env, append([]string{"backup", "redis", "--server=" + r.Replicas[2].Address(), "--recipient=" + r.identity.Recipient().String()}, bucketFlags(r.bucket)...)...)
@@ -49,12 +49,12 @@ func (r *redisRig) backup(t *testing.T, env ...string) contract.Result {
 	_ = cmd.Run() // the result has the error
 	got := result(t, out)
 	if code := cmd.ProcessState.ExitCode(); code != contract.Exits[got.Reason] {
-		t.Fatalf("exit code %d does not fit the result %+v", code, got)
+		t.Fatalf("exit code %d contradicts the result %+v", code, got)
 	}
 	return got
 }
 
-// must fails the test unless a command had this result: a reason, or "" for success.
+// must fails the test unless the result has this reason; "" for success.
 func must(t *testing.T, got contract.Result, reason contract.Reason) contract.Result {
 	t.Helper()
 	if got.Reason != reason || got.OK != (reason == "") {
@@ -79,7 +79,7 @@ func (r *redisRig) restore(t *testing.T, volume string, shard int, more ...strin
 	return result(t, out)
 }
 
-// restored starts a new cluster of a backup.
+// restored starts a new cluster on the restored volumes of a backup.
 func (r *redisRig) restored(t *testing.T, id string) *rig.RedisCluster {
 	t.Helper()
 	c := r.volumes(t, id)
@@ -87,7 +87,7 @@ func (r *redisRig) restored(t *testing.T, id string) *rig.RedisCluster {
 	return c
 }
 
-// volumes starts the servers of a new cluster, which have not met each other yet.
+// volumes starts the servers of a new cluster, before they form the cluster.
 func (r *redisRig) volumes(t *testing.T, id string) *rig.RedisCluster {
 	t.Helper()
 	c := &rig.RedisCluster{T: t}
@@ -100,7 +100,7 @@ func (r *redisRig) volumes(t *testing.T, id string) *rig.RedisCluster {
 	return c
 }
 
-// isDone fails the test unless the volume contains exactly the files that start.sh requires.
+// isDone fails the test unless the volume has exactly the files that start.sh requires.
 func isDone(t *testing.T, volume string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(volume, "data", "*"))
@@ -114,7 +114,7 @@ func isDone(t *testing.T, volume string) {
 		names = append(names, filepath.Base(path))
 	}
 	if fmt.Sprint(names) != "[appendonly.aof nodes.conf]" {
-		t.Fatalf("the restore made %v", names)
+		t.Fatalf("the restore left the files %v", names)
 	}
 }
 
@@ -124,7 +124,7 @@ func (r *redisRig) complete(t *testing.T, got contract.Result, acked []string, w
 	has := r.has(t, got.ID)
 	for _, name := range acked {
 		if !has[name] {
-			t.Fatalf("%s was acknowledged before the backup, and is not in it", name)
+			t.Fatalf("the backup lacks %s, which was acknowledged before", name)
 		}
 	}
 	for name := range want {
@@ -135,7 +135,7 @@ func (r *redisRig) complete(t *testing.T, got contract.Result, acked []string, w
 	t.Logf("%d writes were acknowledged before; %d keys were saved; %v", len(acked), len(has), got.Warnings)
 }
 
-// has returns the keys of a backup that are on the master of their slots.
+// has returns the keys of a backup that are in the file of the shard with their slots.
 func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 	t.Helper()
 	keys := map[string]bool{}
@@ -158,7 +158,7 @@ func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 	return keys
 }
 
-// A backup of each shard's replica is restored to a new cluster: it has all keys and no others.
+// A backup that copies each shard's replica is restored to a new cluster. The cluster has all keys and no others.
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
@@ -167,7 +167,7 @@ func TestRedis(t *testing.T) {
 	assert.NilError(t, r.bucket.Open(t).Put(t.Context(), old, strings.NewReader("left over")))
 	got := must(t, r.backup(t), "")
 	if fmt.Sprint(got.Removed) != "["+old+"]" {
-		t.Fatalf("of what an earlier run left, the agent removed %v", got.Removed)
+		t.Fatalf("of the leftovers of an earlier run, the agent removed %v", got.Removed)
 	}
 	took := time.Duration(got.Seconds * float64(time.Second))
 	if got.Rows != int64(len(want)) || got.Tables != 3 || len(got.Warnings) > 0 {
@@ -181,13 +181,13 @@ func TestRedis(t *testing.T) {
 	}
 	for i, s := range c.Masters {
 		if s.Slots() != r.Masters[i].Slots() || s.Slots() == "" {
-			t.Fatalf("shard %d has slots %s, and had %s", i, s.Slots(), r.Masters[i].Slots())
+			t.Fatalf("shard %d has slots %s, want %s", i, s.Slots(), r.Masters[i].Slots())
 		}
 		if found, _ := filepath.Glob(filepath.Join(s.Data, "appendonlydir", "*.manifest")); len(found) != 1 {
-			t.Fatalf("Redis keeps its data in %v", found)
+			t.Fatalf("Redis stores its data in %v", found)
 		}
 	}
-	// What is written to it stays.
+	// Writes to the restored cluster survive a restart.
 	client := c.Open()
 	for i := range 20 {
 		assert.NilError(t, client.Set(t.Context(), fmt.Sprint("new:", i), i, 0).Err())

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A backup and an archive work on a server that refuses connections without TLS, without a CA.
+// A server refuses connections without TLS, and the agent has no CA. A backup and an archive succeed.
 func TestSecureTransport(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {
@@ -36,7 +36,7 @@ func TestSecureTransport(t *testing.T) {
 	}
 }
 
-// certificates returns the options of a server with a certificate of an unknown authority.
+// certificates returns the options of a server with a certificate of an unknown CA.
 func certificates(t testing.TB) []string {
 	t.Helper()
 	keys := t.TempDir()
@@ -44,7 +44,7 @@ func certificates(t testing.TB) []string {
 	return []string{"--ssl-ca=" + keys + "/ca.crt", "--ssl-cert=" + keys + "/tls.crt", "--ssl-key=" + keys + "/tls.key"}
 }
 
-// Without a CA, the agent uses TLS if the server offers it. On a server without TLS it causes no failed handshake.
+// Without a CA, the agent uses TLS if the server offers TLS. If not, the agent causes no failed handshake.
 func TestTLSWhereOffered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

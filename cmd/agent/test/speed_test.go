@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A backup runs at 0.8 of the speed of `mysqldump | zstd` or faster, with less than 256 MiB of memory; a restore at 0.8 of
-// `zstd -d | mysql` into the same kind of server. Both by the same programs on the same machine, in turns.
+// A backup has at least 0.8 of the speed of `mysqldump | zstd`, and uses less than 256 MiB of memory. A restore has at least 0.8 of the
+// speed of `zstd -d | mysql` into the same kind of server. The same programs run alternately on the same machine.
 func TestSpeed(t *testing.T) {
 	if !rig.Full() {
 		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")
@@ -66,7 +66,7 @@ func TestSpeed(t *testing.T) {
 	rig.Ratio(t, "restore", 0.8, byHand, byAgent)
 }
 
-// fill writes rows as applications have them, some MiB of them.
+// fill writes some MiB of rows that resemble those of applications.
 func fill(s *rig.Server, mib int) {
 	s.Exec("CREATE DATABASE big CHARACTER SET utf8mb4", "CREATE TABLE big.items (id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(100), body VARCHAR(1000), at DATETIME, amount DECIMAL(10,2)) ENGINE=InnoDB",
 		"SET SQL_LOG_BIN = 0",
@@ -77,8 +77,8 @@ func fill(s *rig.Server, mib int) {
 	}
 }
 
-// The test prints two ratios for 1 GiB of data: the time of a copy of the files to that of a bare CLONE to a folder, by a server that is
-// created like the agent's; and the time of a restore to that of a copy of the same files with a flush to the disk.
+// The test prints two ratios for 1 GiB of data. First: the time of a backup of the files to the time of a plain CLONE to a folder, by a
+// server like the agent's. Second: the time of a restore to the time of a copy of the same files, flushed to the disk.
 func TestSpeedOfFiles(t *testing.T) {
 	if !rig.Full() {
 		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")

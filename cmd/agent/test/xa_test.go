@@ -18,15 +18,15 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// prepare prepares XA transactions that each insert a row with their name.
+// prepare prepares XA transactions. Each inserts a row with the transaction's name.
 func (o *original) prepare(names ...string) {
 	for _, name := range names {
 		o.Exec("XA START '"+name+"'", "INSERT INTO shop.flight VALUES ('"+name+"')", "XA END '"+name+"'", "XA PREPARE '"+name+"'")
 	}
 }
 
-// XA transactions are restored in their final state, committed or rolled back, even if they were prepared in an earlier file of the log
-// than that of the backup's position.
+// XA transactions are restored in their final state, committed or rolled back, even if they were prepared in a log file before the file of
+// the backup's position.
 func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	rig.Long(t)
 	for name, more := range map[string][]string{"mariadb": nil, "mysql": nil, "mysql compressed": {"--binlog-transaction-compression=ON"}, "mysql files": nil} {
@@ -62,8 +62,8 @@ func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	}
 }
 
-// A backup names a prepared XA transaction that the server's log does not have any more, and reports where its account may not see any. A restore
-// beyond the end of one is refused by its name, one to a moment before is not.
+// A prepared XA transaction is no longer in the server's log: the backup names it. If the account may not list XA transactions, the backup
+// warns. A restore to a moment after the transaction's end is refused and names it. A restore to an earlier moment is not refused.
 func TestPreparedAndNotInTheLog(t *testing.T) {
 	t.Parallel()
 	s := rig.Start(t, server.MySQL)

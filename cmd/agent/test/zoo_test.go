@@ -26,7 +26,7 @@ import (
 )
 
 // A database with everything that a server can contain is backed up while its schema, accounts and rows change. It is restored to random
-// moments, and compared with a reader that shares no code with the agent.
+// moments. A reader that shares no code with the agent compares the databases.
 func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -42,7 +42,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 			o := observed(t, s)
 			o.Exec(zone...)
 			o.Exec(zoo(flavour, elsewhere, strings.Fields(o.Ask("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")))...)
-			for _, name := range []string{"kept", "dropped"} { // in flight while the backup is made
+			for _, name := range []string{"kept", "dropped"} { // prepared while the backup is made
 				o.Exec("XA START '"+name+"'", "INSERT INTO zoo.flight VALUES ('"+name+"')", "XA END '"+name+"'", "XA PREPARE '"+name+"'")
 			}
 			random := chance.New(t, 7)
@@ -52,9 +52,9 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				for pause := 100 * time.Millisecond; ctx.Err() == nil; pause += pause / 4 { // a dump must find the schema at rest in the end
+				for pause := 100 * time.Millisecond; ctx.Err() == nil; pause += pause / 4 { // the pauses become longer, so that a dump finally sees an unchanged schema
 					change()
-					for rest := time.Now().Add(pause); ctx.Err() == nil && time.Now().Before(rest); time.Sleep(20 * time.Millisecond) { // between two changes; each pause is longer than the last
+					for rest := time.Now().Add(pause); ctx.Err() == nil && time.Now().Before(rest); time.Sleep(20 * time.Millisecond) { // polling interval; each pause is longer than the last
 						o.Exec(changeZoo(0, random)[:4]...) //nolint:contextcheck // it has that of the test
 					}
 				}
@@ -83,7 +83,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 				moments = append(moments, moment{restore.Until{Position: &at}, readZoo(t, o.Server)})
 			}
 			o.settled()
-			o.Exec("DROP TABLE zoo.placed") // the restored servers would find its file, too
+			o.Exec("DROP TABLE zoo.placed") // the restored servers would use the same file
 			for _, m := range moments {
 				r, out := o.restored(&m.end)
 				differ(t, readZoo(t, r), m.want)
@@ -109,17 +109,17 @@ func differ(t *testing.T, got, want []string) {
 	}
 	for line, n := range count {
 		if strings.Contains(line, "gone") || strings.Contains(line, "a_first") || strings.Contains(line, "ENGINE=MEMORY") || strings.Contains(line, "COMMENT='placed'") {
-			continue // a right on a table that was dropped, and a view of it: each is a warning. MEMORY tables begin again with the server; DATA DIRECTORY is not kept
+			continue // warnings: a right on a dropped table, and its view. MEMORY tables are empty after a start; DATA DIRECTORY is not kept
 		}
 		if n > 0 {
-			t.Errorf("missing: %.700s", line)
+			t.Errorf("missing in the restored database: %.700s", line)
 		} else if n < 0 {
-			t.Errorf("too much: %.700s", line)
+			t.Errorf("only in the restored database: %.700s", line)
 		}
 	}
 }
 
-// readZoo reads everything that a server has with the client program, in two runs: the names, and then the content.
+// readZoo reads everything that a server has with the client program, in two runs: first the names, then the content.
 func readZoo(t *testing.T, s *rig.Server) []string {
 	t.Helper()
 	const user = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
@@ -160,7 +160,7 @@ func readZoo(t *testing.T, s *rig.Server) []string {
 	return strings.Split(client(t, s, "SET SESSION sql_mode = ''; SET time_zone = '+00:00';\n"+answers.String()), "\n")
 }
 
-// client runs statements in the client program. It omits output that contains creation times.
+// client runs statements in the client program and returns the output without creation times.
 func client(t *testing.T, s *rig.Server, statements string) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(s.Tools, "mysql"), "--no-defaults", "-uroot", "--socket="+s.Root().Address, "-N", "--raw", "--binary-mode", "--force", "--default-character-set=utf8mb4", "--max-allowed-packet=1G")
@@ -173,7 +173,7 @@ func client(t *testing.T, s *rig.Server, statements string) string {
 	text, err := cmd.Output()
 	if err != nil || strings.Contains(words.String(), "ERROR") {
 		for line := range strings.Lines(words.String()) {
-			if !strings.Contains(line, "1356") { // a view that was broken on purpose
+			if !strings.Contains(line, "1356") { // a view that the zoo breaks on purpose
 				t.Errorf("read the server: %v: %s", err, line)
 			}
 		}
@@ -181,7 +181,7 @@ func client(t *testing.T, s *rig.Server, statements string) string {
 	return string(text)
 }
 
-// changeZoo returns the statements of a step: rows, definitions and accounts change in turns.
+// changeZoo returns the statements of a step. It alternates between rows, definitions and accounts.
 func changeZoo(step int, random *rand.Rand) []string {
 	n := step/11 + 1
 	rows := []string{
@@ -204,7 +204,7 @@ func changeZoo(step int, random *rand.Rand) []string {
 	return append(rows, changes[step%len(changes)]...)
 }
 
-// zoo returns the statements that make the fixture, with a table in each character set. InnoDB has 1,017 columns at most.
+// zoo returns the statements that create the database, with a table in each character set. InnoDB has at most 1,017 columns.
 func zoo(flavour, elsewhere string, sets []string) []string {
 	var wide, wider, charsets []string
 	for i := range 1200 {
@@ -252,7 +252,7 @@ func zoo(flavour, elsewhere string, sets []string) []string {
 		"CREATE TABLE zoo.gone (id INT)", "CREATE VIEW zoo.a_first AS SELECT * FROM zoo.gone", "GRANT SELECT ON zoo.gone TO zoo_plain@'%'", "DROP TABLE zoo.gone",
 	}
 	all = append(append(all, charsets...), "CREATE TABLE zoo.wider (id INT PRIMARY KEY, hidden INT INVISIBLE DEFAULT 7, "+strings.Join(wider, ", ")+") ENGINE=MyISAM", "INSERT INTO zoo.wider (id) VALUES (1), (2)")
-	if rig.Full() { // a row of 66 MiB, whose columns the reader shows in hexadecimal
+	if rig.Full() { // a row of 66 MiB; the reader shows its columns in hexadecimal
 		all = append(all, "CREATE TABLE zoo.long_ (id INT PRIMARY KEY, a LONGBLOB, b LONGTEXT, c LONGBLOB)",
 			"INSERT INTO zoo.long_ VALUES (1, REPEAT('\\0\\'\\n\\\\', 5767168), REPEAT('ab', 11534336), REPEAT(X'ff00', 11534336))")
 	}

@@ -39,8 +39,8 @@ func (a account) String() string {
 // isRoot reports whether the account is root@localhost, which every server has. A restore sets its password.
 func (a account) isRoot() bool { return a.name == "root" && a.host == "localhost" && !a.isRole }
 
-// accounts holds the statements that recreate the accounts of a server, with their hashed passwords, and warnings about accounts that could
-// not be read.
+// accounts holds the statements that recreate the accounts of a server with their hashed passwords. It also holds warnings about accounts
+// that could not be read.
 type accounts struct {
 	// A restore runs them in this order: roles and accounts, then their rights, then their default roles. Within each group the order does
 	// not matter.
@@ -76,7 +76,7 @@ func (r *run) putAccounts(ctx context.Context, a accounts) error {
 	return err
 }
 
-// readAccounts reads all accounts of a server. An account that cannot be read causes a warning: the other accounts are saved.
+// readAccounts reads all accounts of a server. An account that cannot be read causes a warning, and the others are saved.
 func readAccounts(conn *server.Conn) (a accounts, err error) {
 	all, err := list(conn)
 	if a.isDenied = err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied; err != nil && !a.isDenied {
@@ -96,7 +96,7 @@ func readAccounts(conn *server.Conn) (a accounts, err error) {
 func list(conn *server.Conn) ([]account, error) {
 	settings := []string{"SET SESSION sql_mode = ''"}
 	if conn.Version.AtLeast(8, 0, 17) {
-		settings = append(settings, "SET SESSION print_identified_with_as_hex = ON") // the hashes of newer plugins are not text
+		settings = append(settings, "SET SESSION print_identified_with_as_hex = ON") // some newer plugins have binary hashes
 	}
 	for _, setting := range settings {
 		if err := conn.Do(setting); err != nil {
@@ -123,7 +123,7 @@ func list(conn *server.Conn) ([]account, error) {
 // add reads an account.
 func (a *accounts) add(conn *server.Conn, one account) error {
 	switch {
-	case one.isRole && one.name == public, one.isRoot(): // every server has them
+	case one.isRole && one.name == public, one.isRoot(): // these accounts exist on every server
 	case one.isRole:
 		a.create = append(a.create, "CREATE ROLE IF NOT EXISTS "+one.String())
 	default:

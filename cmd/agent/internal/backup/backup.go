@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup makes one backup of a server: a copy of its files, or a dump and then the accounts. The manifest is written last: objects
-// without a manifest do not count.
+// Package backup makes one backup of a server: a copy of its files, or a dump and then the accounts. It writes the manifest last. Objects
+// without a manifest do not count as a backup.
 package backup
 
 import (
@@ -30,12 +30,12 @@ type Options struct {
 	draft.Options
 
 	Server server.Options
-	// SkipAccounts are names of accounts that a restored database does not keep, because the operator creates them there. A replay needs
-	// them: the binary log may change them.
+	// SkipAccounts are names of accounts that a restored database does not keep: the operator creates these accounts there. A replay still
+	// needs them, because the binary log may change them.
 	SkipAccounts []string
 	// MaxLockWait limits the time for which the dump waits for a lock of all tables.
 	MaxLockWait time.Duration
-	// Tries limits the attempts to dump if tables change during a dump, or the program crashes.
+	// Tries limits the attempts to dump. A further attempt follows if tables change during the dump, or if the program crashes.
 	Tries int
 	// DumpProgram is the path of the dump program.
 	DumpProgram string
@@ -43,9 +43,9 @@ type Options struct {
 	Schemas []string
 	// Copy configures a copy of the server's files, if that is possible; nil for a dump.
 	Copy *Copy
-	// Lock names the lock that the agent holds on the server; "" for that of its only backup.
+	// Lock names the lock that the agent holds on the server; "" for the default name.
 	Lock string
-	// LeavesLog: the backup never makes the server begin another file of its log, even if a restore could use that.
+	// LeavesLog prevents the server from beginning another file of its log, even if a restore could use a new file.
 	LeavesLog bool
 }
 
@@ -58,13 +58,13 @@ type run struct {
 
 	options Options
 	conn    *server.Conn
-	// before lists the objects that a restore loads before the dump. said holds the warnings that are independent of the dump.
+	// before lists the objects that a restore loads before the dump. said holds warnings that do not depend on the dump.
 	before []manifest.Object
 	said   []string
 	saved  accounts // the accounts at the dump's position
 }
 
-// Run makes a backup and returns its manifest, and the leftovers of earlier runs that it removed.
+// Run makes a backup. It returns the manifest, and the leftovers of earlier runs that it removed.
 func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 	conn, err := server.Connect(ctx, o.Server)
 	if err != nil {
@@ -98,9 +98,9 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 
 func (o Options) lockName() string { return cmp.Or(o.Lock, lockName) }
 
-// lock takes a lock on the server, which the server releases when this connection ends for any reason.
+// lock takes a lock on the server. The server releases the lock when this connection ends.
 func lock(conn *server.Conn, name string) error {
-	// A server ends connections that are silent for hours, and a dump may take hours.
+	// A server ends connections that are silent for hours, but a dump may take longer.
 	if err := conn.Do("SET SESSION wait_timeout = 604800"); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func lock(conn *server.Conn, name string) error {
 	return nil
 }
 
-// holds fails if the lock is not held any more: the server may have restarted, and another agent may have begun a backup.
+// holds fails if the lock is lost: the server may have restarted, and another agent may have begun a backup.
 func (r *run) holds() error {
 	held, err := r.conn.Value("SELECT IS_USED_LOCK(" + server.Literal(r.options.lockName()) + ") = CONNECTION_ID()")
 	if err == nil && held != "1" {
@@ -177,7 +177,7 @@ func (r *run) attempts(ctx context.Context, extras *extras) error {
 			return r.advise(err)
 		default:
 			dumps++
-			// mariadb-dump crashes while the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
+			// mariadb-dump crashes if the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
 			if isCrash && !r.options.LeavesLog {
 				if flushErr := r.conn.Do("FLUSH LOCAL BINARY LOGS"); flushErr != nil {
 					return errors.Join(err, flushErr)
@@ -187,7 +187,7 @@ func (r *run) attempts(ctx context.Context, extras *extras) error {
 	}
 }
 
-// advise adds the user's options after changes of tables to the failure of the last attempt.
+// advise adds advice for the user to the failure of the last attempt, if tables changed in it.
 func (r *run) advise(err error) error {
 	switch {
 	case !errors.Is(err, dump.ErrChanged):
@@ -199,7 +199,7 @@ func (r *run) advise(err error) error {
 	}
 }
 
-// finish writes the manifest, after a check that no other agent can have removed the objects in the manifest.
+// finish writes the manifest. Before that it checks that no other agent can have removed the manifest's objects.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.holds(); err != nil {
 		return err
@@ -233,7 +233,8 @@ func (r *run) describe() error {
 	return nil
 }
 
-// dump writes the dump's object, in one attempt. It fails if a definition has changed on the server during the dump, or an account while it began.
+// dump writes the dump's object in one attempt. It fails if a definition on the server changed during the dump, or if an account changed
+// while the dump began.
 func (r *run) dump(ctx context.Context, extras *extras) error {
 	state, err := r.state()
 	if err != nil {
@@ -261,7 +262,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 		return err
 	}
 	defer watcher.Close()
-	watching, cancel := context.WithCancelCause(ctx) // it ends with the dump
+	watching, cancel := context.WithCancelCause(ctx) // ends with the dump
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -315,7 +316,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	return nil
 }
 
-// nothing is the dump of a server without schemas, for which dump programs fail.
+// nothing writes the dump of a server without schemas, because dump programs fail there.
 func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	scanner := dump.NewScanner()
 	if position {
@@ -328,8 +329,7 @@ func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	return scanner, err
 }
 
-// identify records the identity of the log that the dump's position belongs to. A log that was restarted during the dump has another
-// identity.
+// identify records the identity of the log to which the dump's position belongs. The identity changes if the log is reset during the dump.
 func (r *run) identify(ctx context.Context) error {
 	m := &r.Manifest
 	if m.LogBegan = (time.Time{}); m.Position == nil {
@@ -352,7 +352,7 @@ func (r *run) identify(ctx context.Context) error {
 }
 
 // rotate makes the server begin a new file of its binary log if the archive has encrypted part of the present file to other keys. A replay
-// reads files from their beginning: without a new file, transactions from now on could only be restored with a replaced key.
+// reads files from their beginning: without a new file, restoring a later transaction would need the replaced key.
 func (r *run) rotate(ctx context.Context, hasLog bool) error {
 	if !hasLog || r.options.LeavesLog {
 		return nil
@@ -372,12 +372,12 @@ func (r *run) rotate(ctx context.Context, hasLog bool) error {
 		if !t.OpensWith(r.Keys) {
 			return r.conn.Do("FLUSH BINARY LOGS")
 		}
-		break // older segments end before the present file
+		break // older segments belong to earlier files
 	}
 	return nil
 }
 
-// covers compares the tables after the dump with the tables in it.
+// covers compares the tables after the dump with the tables in the dump.
 func covers(scanner *dump.Scanner, after []server.Table) error {
 	if len(after) != len(scanner.Rows) {
 		return fmt.Errorf("%w: the server has %d tables, the dump %d", dump.ErrChanged, len(after), len(scanner.Rows))
@@ -390,7 +390,7 @@ func covers(scanner *dump.Scanner, after []server.Table) error {
 	return nil
 }
 
-// warnings names the tables that a dump reads without a snapshot, and those whose rows it does not read.
+// warnings returns warnings about tables that a dump reads without a snapshot, and about tables whose rows it does not read.
 func warnings(tables []server.Table) []string {
 	var noSnapshot, elsewhere []string
 	for _, table := range tables {

@@ -17,15 +17,15 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// extras has the objects that dump programs leave out. A restore runs their statements one by one and warns of each that fails.
+// extras has the objects that dump programs omit. A restore runs their statements one by one, and warns of each statement that fails.
 type extras struct {
 	conn *server.Conn
-	// before has the statements for objects of the server itself. They run before the load of the dump. views has the views that the dump
-	// program cannot read.
+	// before has the statements for objects of the server itself, which run before the load of the dump. views has the statements of views
+	// that the dump program cannot read.
 	before, views []manifest.Statement
 	// ignored are the views that are left out of the dump, as schema.name.
 	ignored []string
-	// versioned are the tables that keep the former versions of their rows.
+	// versioned are the tables that keep former versions of their rows.
 	versioned []string
 	warnings  []string
 }
@@ -56,7 +56,7 @@ func readExtras(conn *server.Conn) (*extras, error) {
 	return e, nil
 }
 
-// each runs a query and passes its rows on. If the account lacks the right, each adds a warning.
+// each runs a query and calls take for each row. If the account lacks the right, each adds a warning.
 func (e *extras) each(what, query string, take func(row []string)) error {
 	rows, err := e.conn.Rows(query)
 	if err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied {
@@ -109,7 +109,7 @@ func (e *extras) components() error {
 	})
 }
 
-// persisted saves the variables of SET PERSIST for the server that will use the data. The restoring server does not read them.
+// persisted saves the variables of SET PERSIST for the server that will use the data. The restoring server does not set them.
 func (e *extras) persisted() error {
 	return e.each("variables of SET PERSIST", "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables ORDER BY 1", func(row []string) {
 		value := server.Literal(row[1])
@@ -120,7 +120,7 @@ func (e *extras) persisted() error {
 	})
 }
 
-// spatial saves the reference systems that columns name: users may have created them.
+// spatial saves the spatial reference systems that columns use: users may have created them.
 func (e *extras) spatial() error {
 	return e.each("spatial reference systems", "SELECT DISTINCT s.SRS_ID, s.SRS_NAME, s.ORGANIZATION, s.ORGANIZATION_COORDSYS_ID, s.DEFINITION FROM information_schema.ST_GEOMETRY_COLUMNS c "+
 		"JOIN information_schema.ST_SPATIAL_REFERENCE_SYSTEMS s ON s.SRS_ID = c.SRS_ID WHERE s.SRS_ID > 0 ORDER BY 1", func(row []string) {
@@ -140,7 +140,7 @@ func (e *extras) tablespaces() error {
 	})
 }
 
-// folders names the tables outside of the data folder. A restore creates them within the data folder.
+// folders warns of tables outside of the data folder. A restore creates them within the data folder.
 func (e *extras) folders() error {
 	query := "SELECT FILE_NAME FROM information_schema.FILES WHERE FILE_TYPE = 'TABLESPACE' AND FILE_NAME LIKE '/%'"
 	if e.conn.Version.Flavour == server.MariaDB {
@@ -162,7 +162,7 @@ func (e *extras) history() error {
 	})
 }
 
-// readViews finds the views at which the dump program would fail: broken ones, and those that call a function that the account may not
+// readViews finds the views at which the dump program would fail: broken views, and views that call a function that the account may not
 // execute.
 func (e *extras) readViews() error {
 	var all [][2]string
@@ -195,7 +195,7 @@ func (e *extras) readViews() error {
 	return err
 }
 
-// onlyBroken returns nil for an error that the server reported, and any other error unchanged.
+// onlyBroken returns nil for an error that the server reported, and returns any other error.
 func onlyBroken(err error) error {
 	if server.Code(err) != 0 {
 		return nil
@@ -203,7 +203,7 @@ func onlyBroken(err error) error {
 	return err
 }
 
-// put writes statements as an object, and adds it to others.
+// put writes statements as an object, and appends the object to to.
 func (r *run) put(ctx context.Context, name string, statements []manifest.Statement, to *[]manifest.Object) error {
 	if len(statements) == 0 {
 		return nil

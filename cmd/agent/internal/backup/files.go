@@ -25,18 +25,18 @@ import (
 
 // Copy configures a backup that copies the files of a MySQL server by CLONE.
 type Copy struct {
-	// Programs are the programs in the image.
+	// Programs are the programs of the image.
 	Programs restore.Programs
-	// Scratch is a folder with room for the data. A run removes the files that it makes there.
+	// Scratch is a folder on a volume with enough space for the data. A run removes the files that it creates there.
 	Scratch string
-	// Arguments are added to the servers'.
+	// Arguments are added to the arguments of the servers.
 	Arguments []string
-	// Interfere is called between the steps of a copy. It is for tests; nil for none.
+	// Interfere is called between the steps of a copy. Tests set it; otherwise it is nil.
 	Interfere func(step string)
 }
 
 // copyFiles makes a backup of the server's files, without the manifest. If the files cannot be copied, it stores nothing and returns the
-// reason; "" after a copy.
+// reason. After a copy it returns "".
 func (r *run) copyFiles(ctx context.Context) (why string, err error) {
 	if why, err = r.unfit(); why != "" || err != nil {
 		return why, err
@@ -57,7 +57,7 @@ func (r *run) copyFiles(ctx context.Context) (why string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make a folder for the copy: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(work) }() // the volume goes with the pod
+	defer func() { _ = os.RemoveAll(work) }() // the volume is deleted with the pod
 	onDisk, err := snapshot.OpenVolume(work)
 	if err != nil {
 		return "", err
@@ -67,7 +67,7 @@ func (r *run) copyFiles(ctx context.Context) (why string, err error) {
 	if why, err = r.clone(ctx, work, folder, hasLog); why != "" || err != nil {
 		return why, err
 	}
-	persisted := &extras{conn: r.conn} // in a file that is not copied
+	persisted := &extras{conn: r.conn} // persisted settings are in a file that the copy omits
 	if err := persisted.persisted(); err != nil {
 		return "", err
 	}
@@ -123,8 +123,8 @@ func (r *run) unfit() (string, error) {
 	return uncopied(r.conn)
 }
 
-// maySend reports whether CLONE can copy a server to a server of another version. From 8.0.37 on, the series must be the same; before that,
-// the version.
+// maySend reports whether CLONE can copy a server to a server of another version. From 8.0.37 on, both must have the same series; before
+// that, the same version.
 func maySend(from, to server.Version) bool {
 	if from.Text == to.Text {
 		return true
@@ -132,8 +132,8 @@ func maySend(from, to server.Version) bool {
 	return from.Flavour == to.Flavour && from.Major == to.Major && from.Minor == to.Minor && from.AtLeast(8, 0, 37) && to.AtLeast(8, 0, 37)
 }
 
-// uncopied describes the data of a server that a copy of its files lacks; "" for none. CLONE leaves tables of engines other than InnoDB
-// empty.
+// uncopied describes the data of a server that a copy of the files lacks; "" for none. CLONE copies tables of engines other than InnoDB
+// without their rows.
 func uncopied(conn *server.Conn) (string, error) {
 	for _, c := range []struct{ what, query string }{
 		{"CLONE copies no rows of tables that are not InnoDB", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME, ' (', IFNULL(ENGINE, 'broken'), ')') FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' " +
@@ -157,8 +157,8 @@ func uncopied(conn *server.Conn) (string, error) {
 	return "", nil
 }
 
-// clone copies the server to a folder, and prepares the copy: a server of the image runs on it and ends cleanly. It completes the
-// manifest's position and tables. It describes the data that the copy lacks; "" for none.
+// clone copies the server to a folder, and prepares the copy: a server of the image runs on the copy and is stopped cleanly. clone sets the
+// manifest's position and tables. It returns a description of the data that the copy lacks; "" for none.
 func (r *run) clone(ctx context.Context, work, folder string, hasLog bool) (why string, err error) {
 	o := r.options.Server
 	host, port, err := net.SplitHostPort(o.Address)
@@ -169,7 +169,7 @@ func (r *run) clone(ctx context.Context, work, folder string, hasLog bool) (why 
 		conn, err := server.Connect(ctx, o)
 		if err == nil {
 			conn.Close()
-		} else if server.Code(err) != 0 { // an error of the server is an answer
+		} else if server.Code(err) != 0 { // an error that the server reports is an answer
 			err = nil
 		}
 		return err
@@ -206,8 +206,8 @@ func (r *run) at(step string) {
 	}
 }
 
-// like returns the options without which a server cannot read the files. They come from the running server, because its configuration may
-// have changed since its start.
+// like returns the options without which a server cannot read the files. It reads them from the running server, because the configuration
+// file may have changed since the server's start.
 func (r *run) like() (options []string, err error) {
 	for _, name := range []string{"lower_case_table_names", server.PageSize, "innodb_data_file_path"} {
 		value, err := r.conn.Variable(name)
@@ -219,9 +219,9 @@ func (r *run) like() (options []string, err error) {
 	return options, nil
 }
 
-// prepare reads position and tables of a copy, and removes from it what a restored database must not have: prepared XA transactions, which
-// a replay takes from the log, the source of the server's replication, and its GTIDs. It describes the data that the copy lacks; "" for
-// none.
+// prepare reads the position and the tables of a copy. It removes data that a restored database must not have: prepared XA transactions,
+// which a replay takes from the log; the source of the server's replication; and its GTIDs. It returns a description of the data that the
+// copy lacks; "" for none.
 func (r *run) prepare(conn *server.Conn, hasLog bool) (why string, err error) {
 	m := &r.Manifest
 	row, err := conn.Named("SELECT STATE, BINLOG_FILE, BINLOG_POSITION FROM performance_schema.clone_status")
@@ -236,7 +236,7 @@ func (r *run) prepare(conn *server.Conn, hasLog bool) (why string, err error) {
 	if row["STATE"] != "Completed" || hasLog && (row["BINLOG_FILE"] == "" || err != nil || m.Position.Offset == 0) {
 		return "", contract.Errorf(contract.ReasonDumpFailed, "check the copy: its state is %q, and its position in the log is %q:%s", row["STATE"], row["BINLOG_FILE"], row["BINLOG_POSITION"])
 	}
-	if why, err = uncopied(conn); why != "" || err != nil { // created after the check of the server
+	if why, err = uncopied(conn); why != "" || err != nil { // a user may have created such data after the check of the server
 		return why, err
 	}
 	open, err := prepared(conn)

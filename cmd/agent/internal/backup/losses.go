@@ -14,15 +14,15 @@ import (
 // mostNamed limits the number of tables or columns that a warning names. The warning also has their total number.
 const mostNamed = 10
 
-// warn adds a warning about the named objects, unless there are none.
+// warn adds a warning about the named objects. It adds nothing if names is empty.
 func (e *extras) warn(what string, names []string) {
 	if len(names) > 0 {
 		e.warnings = append(e.warnings, fmt.Sprintf("%s (%d): %s", what, len(names), strings.Join(names[:min(len(names), mostNamed)], ", ")))
 	}
 }
 
-// columns returns the quoted names of the columns of base tables that meet a condition on information_schema.COLUMNS. The columns of views
-// are removed here, because a join in the server would compare each column with each table.
+// columns returns the quoted names of the columns of base tables that satisfy a condition on information_schema.COLUMNS. It removes the
+// columns of views itself: a join in the server would compare each column with each table.
 func (e *extras) columns(condition string) (names []string, err error) {
 	tables, err := e.conn.Tables()
 	if err != nil {
@@ -40,26 +40,26 @@ func (e *extras) columns(condition string) (names []string, err error) {
 	return names, err
 }
 
-// floats names the columns that the text of a dump rounds to six digits.
+// floats warns of columns whose values the text of a dump rounds to six digits.
 func (e *extras) floats() error {
 	names, err := e.columns("DATA_TYPE = 'float'")
 	e.warn("dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL", names)
 	return err
 }
 
-// Lossy are the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets finds them. Invalid bytes in
-// ascii, binary, ucs2 and utf32 do not count: the server accepts none.
+// Lossy are the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets computes the list. Invalid bytes
+// in ascii, binary, ucs2 and utf32 are ignored, because the server accepts none.
 var Lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
 	"swe7", "tis620", "ujis"}
 
-// charsets names the columns whose characters may change: dumps are made in utf8mb4.
+// charsets warns of columns whose characters may change: dumps use utf8mb4.
 func (e *extras) charsets() error {
 	names, err := e.columns("CHARACTER_SET_NAME IN ('" + strings.Join(Lossy, "', '") + "')")
 	e.warn("dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4", names)
 	return err
 }
 
-// json names the columns whose values may have types that JSON text lacks. Only a read of all rows would show the actual types.
+// json warns of columns whose values may have types that JSON text lacks. Finding the actual types would need a read of all rows.
 func (e *extras) json() error {
 	names, err := e.columns("DATA_TYPE = 'json'")
 	e.warn("dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE", names)
@@ -77,7 +77,7 @@ var systemTables = strings.Fields(`audit_log_filter audit_log_user column_stats 
 // ofServers are the name prefixes of further tables that storage engines and plugins create in these schemas.
 var ofServers = []string{"gtid_slave_pos_", "ndb_", "spider_", "wsrep_"}
 
-// inSystemSchemas names the tables and other objects that users have created in the server's own schemas, which are not dumped.
+// inSystemSchemas warns of tables and other objects that users created in the server's own schemas, which are not dumped.
 func (e *extras) inSystemSchemas() error {
 	var names []string
 	err := e.each("the tables of schema mysql", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ('mysql', 'sys') AND TABLE_TYPE <> 'VIEW' ORDER BY 1, 2", func(row []string) {
@@ -101,16 +101,16 @@ func (e *extras) inSystemSchemas() error {
 	return err
 }
 
-// objectsInSystemSchemas selects the users' objects in the schemas mysql and sys by their definer. The definer of the server's own objects
-// is an account of the server.
+// objectsInSystemSchemas selects the users' objects in the schemas mysql and sys by their definer. The server's own objects have an account
+// of the server as definer.
 const objectsInSystemSchemas = "SELECT 'view', TABLE_SCHEMA, TABLE_NAME, DEFINER FROM information_schema.VIEWS WHERE TABLE_SCHEMA IN ('mysql', 'sys') " +
 	"UNION ALL SELECT LOWER(ROUTINE_TYPE), ROUTINE_SCHEMA, ROUTINE_NAME, DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA IN ('mysql', 'sys') " +
 	"UNION ALL SELECT 'event', EVENT_SCHEMA, EVENT_NAME, DEFINER FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ('mysql', 'sys') ORDER BY 1, 2, 3"
 
-// systemObjects are objects that MariaDB itself creates in these schemas, with root as definer before 10.6.
+// systemObjects are objects that MariaDB itself creates in these schemas. Before 10.6, their definer is root.
 var systemObjects = []string{"AddGeometryColumn", "DropGeometryColumn", "user"}
 
-// stopwords names the tables whose full-text indexes a restore builds before the stopwords of the database are loaded.
+// stopwords warns of tables whose full-text indexes a restore builds before it loads the database's stopwords.
 func (e *extras) stopwords() error {
 	table, err := e.conn.Variable("innodb_ft_server_stopword_table")
 	if err != nil || table == "" || strings.EqualFold(table, "NULL") {
@@ -126,7 +126,7 @@ func (e *extras) stopwords() error {
 	return err
 }
 
-// secondPasswords names the accounts with a second password (RETAIN CURRENT PASSWORD), which SHOW CREATE USER omits.
+// secondPasswords warns of accounts with a second password (RETAIN CURRENT PASSWORD), which SHOW CREATE USER omits.
 func (e *extras) secondPasswords() error {
 	var names []string
 	err := e.each("second passwords of accounts", "SELECT User, Host FROM mysql.user WHERE JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password') ORDER BY 1, 2", func(row []string) {
@@ -136,7 +136,7 @@ func (e *extras) secondPasswords() error {
 	return err
 }
 
-// resourceGroups saves the resource groups that users have made. The server shows groups only to accounts with a right on them.
+// resourceGroups saves the resource groups that users created. The server shows groups only to accounts with a right on them.
 func (e *extras) resourceGroups() error {
 	isSeen := false
 	err := e.each("resource groups", "SELECT RESOURCE_GROUP_NAME, RESOURCE_GROUP_TYPE, RESOURCE_GROUP_ENABLED, CAST(VCPU_IDS AS CHAR), THREAD_PRIORITY FROM information_schema.RESOURCE_GROUPS "+

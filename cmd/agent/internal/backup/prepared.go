@@ -71,7 +71,7 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 	if before.refused != nil {
 		return r.mayBePrepared(ctx)
 	}
-	m.PreparedFrom = before.at.File // the log may have grown since
+	m.PreparedFrom = before.at.File // the log may have grown since then
 	if len(before.names) > 0 {
 		if err := r.search(ctx, before.names); err != nil {
 			if ctx.Err() != nil {
@@ -87,8 +87,8 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 	return nil
 }
 
-// search looks for the files in which XA transactions were prepared, newest first. It skips transactions that ended before the dump's
-// position. It also skips transactions that ended after that position without an entry in the log, because they changed nothing.
+// search finds the files in which XA transactions were prepared, newest first. It ignores transactions that ended before the dump's
+// position. It also ignores transactions that ended after that position without an entry in the log: these changed nothing.
 func (r *run) search(ctx context.Context, names []string) error {
 	m := &r.Manifest
 	now, err := prepared(r.conn)
@@ -143,7 +143,7 @@ func (r *run) search(ctx context.Context, names []string) error {
 	return nil
 }
 
-// short returns names for a message.
+// short joins at most ten names for a message.
 func short(names []string) string { return strings.Join(names[:min(len(names), 10)], "; ") }
 
 // mayBePrepared warns if the account may not list XA transactions, and a transaction began before the file of the dump's position.

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// state is everything on a server except rows and accounts. A dump reads it without a snapshot, at unknown moments. So the state must be
-// the same before and after the dump: then it was also the same at the dump's position.
+// state is everything on a server except rows and accounts. A dump reads it without a snapshot, at unknown times. If the state is the same
+// before and after the dump, it was also the same at the dump's position.
 type state struct {
 	tables  []server.Table
 	schemas []string
@@ -56,18 +56,18 @@ func (s state) same(other state) error {
 	return nil
 }
 
-// errAccounts reports that an account changed while the dump began. Another attempt may succeed. If it fails, it fails early.
+// errAccounts reports that an account changed while the dump began. Another attempt may succeed. An attempt that fails with it ends early.
 var errAccounts = errors.New("accounts or their rights were changed while the dump began")
 
 // accountTries limits the attempts to begin a dump while no account changes. An attempt takes little more than reading all accounts.
 const accountTries = 30
 
-// accountStatements are the counters of statements that change accounts. The counters also reveal a change that was undone.
+// accountStatements reads the counters of statements that change accounts. The counters also show a change that was undone.
 const accountStatements = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_create_user', 'Com_alter_user', 'Com_rename_user', 'Com_drop_user', 'Com_grant', 'Com_revoke', 'Com_revoke_all', 'Com_set_password', " +
 	"'Com_create_role', 'Com_drop_role', 'Com_grant_roles', 'Com_revoke_roles', 'Com_grant_role', 'Com_revoke_role', 'Com_alter_user_default_role', 'Com_set_default_role')"
 
-// beginAccounts reads all accounts before a dump begins. The returned function fails with errAccounts if accounts have changed since then.
-// If that function succeeds after the dump's position was fixed, the accounts are those of the position.
+// beginAccounts reads all accounts before a dump begins. areSame fails with errAccounts if an account has changed since then. If areSame
+// succeeds after the dump's position was fixed, the accounts are those at the position.
 func (r *run) beginAccounts() (found accounts, areSame func() error, err error) {
 	ran, err := r.conn.Rows(accountStatements)
 	if err != nil {
@@ -95,8 +95,8 @@ func (r *run) beginAccounts() (found accounts, areSame func() error, err error) 
 	}, nil
 }
 
-// Definitions returns a text for the definition of each object of a server, and one for all accounts. A text changes only with its
-// definition: neither a restart of the server nor a rebuilt table changes one.
+// Definitions returns a text for the definition of each object of a server, and one text for all accounts. A text changes only if its
+// definition changes, and not by a restart of the server or a rebuild of a table.
 func Definitions(conn *server.Conn) (map[string]string, error) {
 	all, err := conn.Definitions()
 	if err != nil {

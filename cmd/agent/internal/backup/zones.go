@@ -12,8 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// zones writes the object with the server's named time zones, which are rows of the server's own schema. Without them, a restored database
-// lacks the zones that its events, sessions and configuration name. A restore loads the zones first.
+// zones writes the object with the server's named time zones, which are rows of the schema mysql. The events, sessions and configuration of
+// a restored database may use these zones. A restore loads the zones first.
 func (r *run) zones(ctx context.Context) error {
 	count, err := r.conn.Value("SELECT COUNT(*) FROM mysql.time_zone_name")
 	switch {

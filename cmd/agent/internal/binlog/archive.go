@@ -26,16 +26,16 @@ type Options struct {
 	Server     server.Options
 	Store      store.Store
 	Recipients []age.Recipient
-	// Keys are Recipients as text.
+	// Keys holds Recipients as text.
 	Keys []string
 	// Source names the data, as in manifests.
 	Source string
-	// Interval limits the age of data that is not archived yet; MaxBytes closes a segment earlier.
+	// Interval limits the age of data that is not archived yet. A segment of MaxBytes is written before Interval has passed.
 	Interval time.Duration
 	MaxBytes int
 	// ServerID identifies the archive among the server's replicas; 0: a random number.
 	ServerID uint32
-	// First is the file with which the first timeline begins, if the server still has that file; "": the oldest file.
+	// First is the first file of the first timeline, if the server still has that file; "" for the oldest file.
 	First string
 	// Lock names the lock that the archive holds on the server; "" for the default name.
 	Lock string
@@ -45,7 +45,7 @@ type Options struct {
 
 const lockName = "d3os-archive"
 
-// archive is one connection's work.
+// archive is the state of one connection to the server.
 type archive struct {
 	Options
 	conn    *server.Conn
@@ -54,15 +54,15 @@ type archive struct {
 	last    *contract.Position // the end of the last segment; nil before the first
 	tracker Tracker
 	file    string
-	began   time.Time // of the file
-	resumed time.Time // the time at which the server began the file, if the archive has the file's beginning; else zero
+	began   time.Time // when the server began the file
+	resumed time.Time // when the server began the file, if the archive has the file's beginning; else zero
 	buffer  bytes.Buffer
 	segment manifest.Segment
-	since   time.Time // of the first event in the buffer
+	since   time.Time // time of the first event in the buffer
 }
 
-// Archive copies the server's binary log to the store until ctx ends, or the connection breaks. A repeated call continues at the position
-// that the store records. If the server no longer has the next event, Archive begins a new timeline and fails with Gap to report it.
+// Archive copies the server's binary log to the store until ctx ends, or the connection breaks. A later call continues at the position in
+// the store. If the server no longer has the next event, Archive begins a new timeline and fails with Gap.
 func Archive(ctx context.Context, o Options) error {
 	conn, err := server.Connect(ctx, o.Server)
 	if err != nil {
@@ -87,7 +87,7 @@ func Archive(ctx context.Context, o Options) error {
 		if errors.Is(err, errReset) {
 			return a.restart(ctx)
 		}
-		// The caller requested the end: the received events are kept.
+		// After the caller's cancellation, store the events that were received.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
 		return a.flush(last)
@@ -108,7 +108,7 @@ func (a *archive) lock() error {
 	return err
 }
 
-// hasAll refuses a binary log that lacks changes, or that has statements whose replay may change other rows than the original execution.
+// hasAll refuses a binary log that lacks changes, or that has statements whose replay may change other rows than their first execution.
 func (a *archive) hasAll() error {
 	row, err := a.conn.Named(a.conn.Version.Words().MasterStatus)
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *archive) hasAll() error {
 	return err
 }
 
-// resume finds the end of the archive in the store, and whether the server still has the next event.
+// resume reads the end of the archive from the store, and checks whether the server still has the next event.
 func (a *archive) resume(ctx context.Context) error {
 	rows, err := a.conn.Rows("SHOW BINARY LOGS")
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *archive) resume(ctx context.Context) error {
 			began = time.Time{}
 		}
 		for _, row := range rows {
-			size, _ := strconv.ParseUint(row[1], 10, 64) // the server's own number
+			size, _ := strconv.ParseUint(row[1], 10, 64) // the server's number is valid
 			if row[0] == end.File && size >= end.Offset {
 				return a.from(end, began)
 			}
@@ -185,7 +185,7 @@ func (a *archive) resume(ctx context.Context) error {
 	return a.begin(ctx, a.first(rows), "First")
 }
 
-// first returns the file that the first timeline begins with.
+// first returns the first file of the first timeline.
 func (a *archive) first(rows [][]string) string {
 	for _, row := range rows {
 		if row[0] == a.First {
@@ -195,7 +195,7 @@ func (a *archive) first(rows [][]string) string {
 	return rows[0][0]
 }
 
-// read reads a timeline. A store may list new objects late, so read lists again before it reports an object as missing.
+// read reads a timeline. A store may list new objects late. Therefore read lists again before it reports a missing object.
 func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, error) {
 	for try := 1; ; try++ {
 		t, err := Read(ctx, a.Store, head, "")
@@ -210,8 +210,8 @@ func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, erro
 	}
 }
 
-// continues begins a new timeline unless the server still has the file of the last segment. File names alone prove nothing, because every
-// log uses the same names. Only a file that is both archived and on the server proves that the log is the same.
+// continues begins a new timeline unless the server still has the file of the last segment. The file's name alone proves nothing, because
+// every log uses the same names. The log is the same only if the file on the server equals the archived file.
 func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
 	for _, row := range rows {
 		if row[0] != last.File {
@@ -235,7 +235,7 @@ func (a *archive) restart(ctx context.Context) error {
 	return a.newTimeline(ctx, files[0], "Reset", "the server has begun its binary log again")
 }
 
-// newTimeline begins a timeline that does not continue the last one, and fails with Gap.
+// newTimeline begins a timeline that does not continue the last one, and returns the error Gap.
 func (a *archive) newTimeline(ctx context.Context, file, reason, text string) error {
 	if err := a.begin(ctx, file, reason); err != nil {
 		return err
@@ -246,8 +246,8 @@ func (a *archive) newTimeline(ctx context.Context, file, reason, text string) er
 // begin begins a timeline.
 func (a *archive) begin(ctx context.Context, file, reason string) error {
 	random := [4]byte{}
-	_, _ = rand.Read(random[:]) // never fails
-	// Names of timelines sort by age, even if several begin within one second.
+	_, _ = rand.Read(random[:]) // cannot fail
+	// Timeline names sort by age, even if several timelines begin within one second.
 	name := manifest.IDAfter(a.newest, time.Now(), random)
 	a.newest = name
 	a.head = manifest.Head{Format: manifest.Format, Timeline: name, Source: a.Source, Reason: reason}

@@ -18,20 +18,20 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Timeline is a part of the binary log that the store has.
+// Timeline is an archived part of the binary log.
 type Timeline struct {
 	Head manifest.Head
-	// Segments follow one another without a gap, by file and offset.
+	// Segments are consecutive segments without a gap, by file and offset.
 	Segments []manifest.Segment
-	// Earlier lists the segments of files before the backup's position that contain XA transactions prepared there. Lacks is the reason why
-	// the archive does not have all of these segments.
+	// Earlier lists the segments of files before the backup's position that contain the XA transactions prepared at that position. Lacks
+	// names the reason if the archive does not have all of them.
 	Earlier []manifest.Segment
 	Lacks   error
-	// Broken describes a gap after the last of Segments, if further segments follow; nil for none.
+	// Broken describes a gap between Segments and later segments; nil for none.
 	Broken error
 }
 
-// Older reports whether a file of the binary log comes before another. Names have a number that grows by one.
+// Older reports whether a file of the binary log comes before another one. The number in the file names grows by one.
 func Older(a, b string) bool {
 	if len(a) != len(b) {
 		return len(a) < len(b)
@@ -39,7 +39,7 @@ func Older(a, b string) bool {
 	return a < b
 }
 
-// Before reports whether a position comes before another of the same timeline.
+// Before reports whether a position comes before another one in the same timeline.
 func Before(a, b contract.Position) bool {
 	if a.File != b.File {
 		return Older(a.File, b.File)
@@ -47,8 +47,8 @@ func Before(a, b contract.Position) bool {
 	return a.Offset < b.Offset
 }
 
-// Chain sorts segments and returns the longest contiguous prefix, with an error that names the first gap. If segments of two archives
-// overlap, it uses the segment with the later end.
+// Chain sorts segments and returns the longest prefix without a gap, with an error that names the first gap. Where segments of two archives
+// overlap, it uses the segment that ends later.
 func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment, error) {
 	sort.Slice(segments, func(i, j int) bool {
 		a, b := segments[i], segments[j]
@@ -68,7 +68,7 @@ func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment,
 		case len(chain) == 0 && s.From != FirstOffset:
 			return nil, contract.Errorf(contract.ReasonDamaged, "the archive's first segment of %s begins at offset %d: the segment before is missing", s.File, s.From)
 		case len(chain) > 0 && Before(begin, at):
-			continue // overlaps; the next segment continues the chain, or is reported as missing
+			continue // overlaps; another segment continues the chain, or Chain reports a gap
 		case len(chain) > 0 && begin != at:
 			return chain, contract.Errorf(contract.ReasonDamaged, "the archive has no segment from %s:%d to %s:%d", at.File, at.Offset, s.File, s.From)
 		}
@@ -81,14 +81,14 @@ func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment,
 	return chain, nil
 }
 
-// Heads returns the heads of all timelines, newest first. A missing or unreadable head is rebuilt from the segments: one lost object must
-// not hide a timeline.
+// Heads returns the heads of all timelines, newest first. It rebuilds a missing or unreadable head from the segments, so that a lost head
+// does not hide a timeline.
 func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	infos, err := s.List(ctx, manifest.BinLogs)
 	if err != nil {
 		return nil, err
 	}
-	segments := map[string]string{} // the name of one segment's manifest of each timeline
+	segments := map[string]string{} // timeline -> name of the manifest of one of its segments
 	for _, info := range infos {
 		timeline, rest, _ := strings.Cut(strings.TrimPrefix(info.Name, manifest.BinLogs), "/")
 		if manifest.IsID(timeline) && (segments[timeline] == "" || strings.Contains(rest, "/") && strings.HasSuffix(rest, ".json")) {
@@ -105,7 +105,7 @@ func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	return heads, nil
 }
 
-// readHead reads a timeline's head, or rebuilds it from a segment's manifest; nil if both are missing.
+// readHead reads a timeline's head, or rebuilds it from the manifest of a segment. It returns nil if both are missing.
 func readHead(ctx context.Context, s store.Store, timeline, segment string) *manifest.Head {
 	name := manifest.TimelineFolder(timeline) + manifest.HeadName
 	text, err := store.ReadAll(ctx, s, name)
@@ -122,7 +122,7 @@ func readHead(ctx context.Context, s store.Store, timeline, segment string) *man
 	}
 	lost := &manifest.Head{Timeline: timeline, Lost: contract.Errorf(reason, "the head of timeline %s cannot be read: %w", timeline, err)}
 	if text, err = store.ReadAll(ctx, s, segment); err != nil {
-		return nil // a folder without a head and without a segment proves nothing
+		return nil // a folder without a head and a segment is no timeline
 	}
 	described, err := manifest.DecodeSegment(segment, text)
 	if err != nil {
@@ -150,7 +150,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 			names = append(names, info.Name)
 		}
 	}
-	look := func(name string) (int64, bool) { // a list may lack existing objects
+	look := func(name string) (int64, bool) { // a listing may lack existing objects
 		if size, ok := sizes[name]; ok {
 			return size, true
 		}
@@ -183,16 +183,16 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 	t := &Timeline{Head: head}
 	good, broken := whole(segments, damaged)
 	if from != "" && Older(head.Position.File, from) {
-		head.Position = contract.Position{} // the timeline has not come that far
+		head.Position = contract.Position{} // the timeline ends before this position
 	}
 	t.Segments, t.Broken = Chain(good, head)
 	if t.Broken != nil && broken != nil {
-		t.Broken = broken // the cause of the hole
+		t.Broken = broken // the cause of the gap
 	}
 	return t, nil
 }
 
-// whole returns the undamaged segments, and an error for damaged segments: the first error about a newer format, or else the first error.
+// whole returns the undamaged segments, and an error about the damaged ones: the first error about a newer format, or else the first error.
 func whole(segments []manifest.Segment, damaged []error) (good []manifest.Segment, broken error) {
 	for i, segment := range segments {
 		if damaged[i] == nil {
@@ -221,7 +221,7 @@ func parallel(n int, f func(int) error) error {
 	return <-errs
 }
 
-// Describe returns a timeline as the list shows it.
+// Describe returns a timeline in the form of the list command.
 func (t *Timeline) Describe() contract.Timeline {
 	d := contract.Timeline{Name: t.Head.Timeline, To: t.Head.Position, Reached: t.Head.Time}
 	broken := t.Broken
@@ -241,8 +241,8 @@ func (t *Timeline) Describe() contract.Timeline {
 	return d
 }
 
-// For returns the timeline that contains the file of the backup's position. It identifies the file by its name and the time when the server
-// began it. Even while the archive lags behind the backup, it returns no other timeline.
+// For returns the timeline that contains the file of the backup's position. It identifies the file by its name and by the time when the
+// server began the file. It returns no other timeline, even if the archive has not reached the backup yet.
 func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, error) {
 	if b.HasGTIDs() {
 		return forGTID(ctx, s, b)
@@ -286,8 +286,8 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: only the backup itself can be restored", b.Position.File, b.Position.Offset, b.ID)
 }
 
-// before reads the segments of the files from FirstFile up to the backup's position. They have the XA transactions that are prepared at
-// that position.
+// before reads the segments of the files from FirstFile up to the backup's position. These segments have the XA transactions that are
+// prepared at the position.
 func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup) error {
 	if b.PreparedFrom == "" {
 		return nil
@@ -312,7 +312,7 @@ func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup
 }
 
 // isOf reports whether a timeline continues a backup. The timeline must contain only segments from the backup's file on. If the manifest
-// lacks the time at which that file began, the newest timeline that began before the backup, by the server's clock, continues it.
+// lacks the time at which that file began, the backup belongs to the newest timeline that began before it by the server's clock.
 func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) (bool, error) {
 	for _, segment := range t.Segments {
 		if segment.File != b.Position.File {
@@ -333,8 +333,8 @@ func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) 
 	return len(all.Segments) > 0 && !all.Segments[0].FileTime.After(latest(b)), nil
 }
 
-// latest returns the latest time at which the file of a backup's position can have begun, by the server's clock. Without ServerTime in the
-// manifest, it allows for a difference of one minute between the clocks of agent and server.
+// latest returns the latest possible time, by the server's clock, at which the file of a backup's position began. If the manifest lacks
+// ServerTime, latest allows the clocks of agent and server to differ by one minute.
 func latest(b *manifest.Backup) time.Time {
 	if !b.ServerTime.IsZero() {
 		return b.ServerTime
@@ -342,12 +342,12 @@ func latest(b *manifest.Backup) time.Time {
 	return b.Completed.Add(time.Minute)
 }
 
-// OpensWith reports whether one private key opens all segments and a backup that is encrypted to some public keys.
+// OpensWith reports whether one private key decrypts all segments and a backup that is encrypted to these public keys.
 func (t *Timeline) OpensWith(keys []string) bool {
 	common := keys
 	for _, segment := range slices.Concat(t.Earlier, t.Segments) {
 		switch {
-		case len(segment.Recipients) == 0: // plain, or of an older agent
+		case len(segment.Recipients) == 0: // not encrypted, or of an older agent
 		case len(common) == 0:
 			common = segment.Recipients
 		default:

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// chain makes segments of words such as "1:4-100" and "1:100-200>2".
+// chain returns segments from a text such as "1:4-100 1:100-200>2".
 func chain(t *testing.T, words string) []manifest.Segment {
 	t.Helper()
 	var segments []manifest.Segment
@@ -74,7 +74,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Whichever segments are removed from a chain, the result is a prefix of it, and the error names the gap.
+// Any segments are removed from a chain: the result is a prefix of the chain, and the error names the gap.
 func TestChainWithHoles(t *testing.T) {
 	random := chance.New(t, 1)
 	for range 2000 {
@@ -88,7 +88,7 @@ func TestChainWithHoles(t *testing.T) {
 			}
 			all, at = append(all, s), s.End()
 		}
-		hole := 1 + random.Intn(len(all)-1) // without the first file, the chain begins with the second
+		hole := 1 + random.Intn(len(all)-1) // if the first file were removed, the chain would begin with the second
 		left := append(append([]manifest.Segment(nil), all[:hole]...), all[hole+1:]...)
 		got, err := Chain(left, manifest.Head{Position: at})
 		if err == nil || len(got) != hole {
@@ -97,7 +97,7 @@ func TestChainWithHoles(t *testing.T) {
 	}
 }
 
-// event makes one.
+// event returns an encoded event.
 func event(kind byte, at uint64, body []byte) []byte {
 	raw := make([]byte, headerSize+len(body))
 	binary.LittleEndian.PutUint32(raw, 1_700_000_000)
@@ -137,17 +137,17 @@ func TestTracker(t *testing.T) {
 				ends += map[bool]string{true: "1", false: "0"}[got.Ends]
 			}
 			if ends != c.ends {
-				t.Errorf("transactions end at %s, wanted %s", ends, c.ends)
+				t.Errorf("transactions end at %s, want %s", ends, c.ends)
 			}
 		})
 	}
 	tracker := &Tracker{Offset: FirstOffset}
 	if _, err := tracker.Next(event(typeXID, 100, make([]byte, 8))); err == nil {
-		t.Error("an event that does not continue the one before is taken")
+		t.Error("an event that does not continue the previous event is accepted")
 	}
 }
 
-// For any event, the tracker returns, and its offset grows by the length of the event.
+// The tracker returns for any event. Its offset then grows by the length of the event.
 func FuzzTracker(f *testing.F) {
 	f.Add(event(typeQuery, 4, query("BEGIN")))
 	f.Add(event(typeFormat, 4, make([]byte, 90)))

@@ -17,7 +17,7 @@ import (
 
 const source = "ns/platform/mysql"
 
-// put writes a timeline of words such as "1:4-100>2", whose files were begun an hour after each other.
+// put writes a timeline from a text such as "1:4-100>2". The server begins a file every hour.
 func put(t *testing.T, s store.Store, timeline, words string, began time.Time) manifest.Head {
 	t.Helper()
 	h := manifest.Head{Format: 1, Timeline: timeline, Source: source, Time: began.Add(24 * time.Hour)}
@@ -41,8 +41,8 @@ func put(t *testing.T, s store.Store, timeline, words string, began time.Time) m
 	return h
 }
 
-// A backup lies on the timeline that has the backup's file. No other timeline replaces it: no older timeline with a file of the same name,
-// and no newer timeline, even while the archive lags.
+// A backup belongs to the timeline that has the backup's file. For returns neither an older timeline with a file of the same name, nor a
+// newer timeline, even if the archive has not reached the backup yet.
 func TestFor(t *testing.T) {
 	old, fresh := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	const first, second = "20260101T000000Z-00000001", "20260301T000000Z-00000002"
@@ -53,7 +53,7 @@ func TestFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		file       string
 		offset     uint64
-		began      time.Time // zero: not in the manifest
+		began      time.Time // zero: the manifest has none
 		serverTime time.Time
 		want       string
 	}{
@@ -82,7 +82,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// A head that is lost, damaged or of a newer format hides neither its timeline nor the others.
+// A head that is lost, damaged or of a newer format hides neither its own timeline nor another one.
 func TestHeadsThatCannotBeRead(t *testing.T) {
 	const first, second = "20260101T000000Z-00000001", "20260301T000000Z-00000002"
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

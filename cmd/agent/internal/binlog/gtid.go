@@ -19,8 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Jump sets the tracker to the offset of an event that does not have to follow the previous event: a server skips transactions that its
-// replica has.
+// Jump sets the tracker to the offset of an event that may be after a gap: a server does not send transactions that its replica has.
 func (t *Tracker) Jump(raw []byte) {
 	if len(raw) < headerSize {
 		return
@@ -30,16 +29,16 @@ func (t *Tracker) Jump(raw []byte) {
 	}
 }
 
-// EndOf returns the offset of an event's end in the server's file; 0 if the event has no such offset.
+// EndOf returns the offset at which an event ends in the server's file; 0 if the event has no such offset.
 func EndOf(raw []byte) uint64 { return uint64(binary.LittleEndian.Uint32(raw[13:])) }
 
 // IsChecked reports whether events of the file have a checksum.
 func (t *Tracker) IsChecked() bool { return t.checksum }
 
-// IsOpen reports whether the last event belongs to a transaction that has not ended.
+// IsOpen reports whether the last event belongs to an unfinished transaction.
 func (t *Tracker) IsOpen() bool { return t.isOpen }
 
-// Moved returns an event with its header changed for another offset in another file.
+// Moved returns an event with its header adapted to another offset in another file.
 func Moved(raw []byte, offset uint64, hasChecksum bool) []byte {
 	e := slices.Clone(raw)
 	flags := binary.LittleEndian.Uint16(e[17:])
@@ -51,12 +50,12 @@ func Moved(raw []byte, offset uint64, hasChecksum bool) []byte {
 	return e
 }
 
-// IsOutside reports whether an event of this type may occur outside of transactions and has no effect on a replica.
+// IsOutside reports whether events of this type occur outside of transactions and have no effect on a replica.
 func IsOutside(raw []byte) bool {
 	return slices.Contains([]byte{typeStop, typeRotate, typeFormat, typeHeartbeat, typeHeartbeat2, typePrevious}, raw[4])
 }
 
-// Previous returns the event with the GTIDs of all earlier transactions. The event follows the description of a file. MySQL reads no relay
+// Previous returns the event with the GTIDs of all earlier transactions. In a file it follows the format description. MySQL reads no relay
 // log without this event.
 func Previous(format []byte, have Set, hasChecksum bool) ([]byte, error) {
 	const ignorable = 0x80
@@ -74,10 +73,10 @@ func Previous(format []byte, have Set, hasChecksum bool) ([]byte, error) {
 	return e, nil
 }
 
-// typePrevious is the type of the event with the GTIDs of the files before.
+// typePrevious is the type of the event with the GTIDs of all earlier files.
 const typePrevious = 35
 
-// Follow asks a server for all transactions that are not in a set. The caller closes the result.
+// Follow requests from a server all transactions that are not in a set. The caller closes the result.
 func Follow(o Options, version server.Version, have Set) (*replication.BinlogSyncer, *replication.BinlogStreamer, error) {
 	a := &archive{Options: o, conn: &server.Conn{Version: version}}
 	config := a.config()
@@ -101,7 +100,7 @@ func Failed(o server.Options, err error) error {
 	return a.failed(err)
 }
 
-// Sets returns the set of transactions before the timeline's first segment, and the set at the end of the timeline.
+// Sets returns the set of transactions before the first segment of the timeline, and the set at its end.
 func (t *Timeline) Sets() (begin, end Set, err error) {
 	first, last := t.Head.Begin, t.Head.Begin
 	if n := len(t.Segments); n > 0 {
@@ -114,7 +113,7 @@ func (t *Timeline) Sets() (begin, end Set, err error) {
 	return begin, end, err
 }
 
-// CommittedBy returns the latest commit time of the transactions of the timeline and before it.
+// CommittedBy returns the latest commit time among the transactions of the timeline and the earlier transactions.
 func (t *Timeline) CommittedBy() time.Time {
 	latest := t.Head.From
 	for _, s := range t.Segments {
@@ -127,7 +126,7 @@ func (t *Timeline) CommittedBy() time.Time {
 	return latest
 }
 
-// From returns the segments from the first file on that has a transaction outside of a set.
+// From returns the segments from the first file that has a transaction outside of a set.
 func (t *Timeline) From(have Set) ([]manifest.Segment, error) {
 	for i, s := range t.Segments {
 		executed, err := ParseSet(s.Executed)
@@ -145,8 +144,8 @@ func (t *Timeline) From(have Set) ([]manifest.Segment, error) {
 	return nil, nil
 }
 
-// Continuing returns the timelines that continue a backup by GTID, newest first: the backup has all transactions before the timeline, and the
-// timeline has all transactions of the backup. It fails if there is no such timeline.
+// Continuing returns the timelines that continue a backup by GTID, newest first: the backup has all transactions before the timeline, and
+// the timeline has all transactions of the backup. If there is none, it fails.
 func Continuing(ctx context.Context, s store.Store, b *manifest.Backup) (found []*Timeline, err error) {
 	has, err := ParseSet(b.Position.GTID)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Fields of the header of a payload: each has its type, the length of its value, and the value.
+// Types of the fields in the header of a payload. A field has a type, the length of the value, and the value.
 const (
 	payloadEnd         = 0
 	payloadCompression = 2
 )
 
 var decoders = sync.Pool{New: func() any {
-	d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true)) // the options are good
+	d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true)) // cannot fail: the options are valid
 	return d
 }}
 
-// preparedInside returns the XA transaction that a compressed transaction of MySQL prepares; "" if it prepares none. In that case it
-// decompresses only the first events.
+// preparedInside returns the XA transaction that a compressed transaction of MySQL prepares; "" for none. It decompresses only the first
+// events if none is prepared.
 func preparedInside(body []byte) (name string, err error) {
 	isPlain := false
 	for {
@@ -35,7 +35,7 @@ func preparedInside(body []byte) (name string, err error) {
 		if body[0] == payloadEnd {
 			break
 		}
-		isPlain = isPlain || body[0] == payloadCompression && body[2] != 0 // zstd is 0
+		isPlain = isPlain || body[0] == payloadCompression && body[2] != 0 // 0 is zstd
 		body = body[2+int(body[1]):]
 	}
 	r := io.Reader(bytes.NewReader(body[1:]))
@@ -50,7 +50,7 @@ func preparedInside(body []byte) (name string, err error) {
 	return preparedIn(r)
 }
 
-// preparedIn reads events without checksums.
+// preparedIn reads events that have no checksums.
 func preparedIn(r io.Reader) (name string, err error) {
 	head := make([]byte, headerSize)
 	for isFirst := true; ; isFirst = false {

@@ -13,17 +13,17 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Place reports whether a backup lies on a timeline.
+// Place reports whether a backup belongs to a timeline.
 type Place int
 
-// The results of PlaceOf. It is MayLie if the store has no readable segment of the backup's file.
+// The results of PlaceOf. The result is MayLie if the store has no readable segment of the backup's file.
 const (
 	Off Place = iota
 	MayLie
 	On
 )
 
-// PlaceOf returns whether a timeline continues a backup. It compares the times when the server began the file, because every log uses the
+// PlaceOf returns whether a timeline continues a backup. It compares the times when the server began the file, because every log has the
 // same file names. It reads only one segment.
 func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest.Backup) (Place, error) {
 	infos, err := s.List(ctx, manifest.TimelineFolder(head.Timeline)+b.Position.File+"/")
@@ -53,7 +53,7 @@ func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest
 		}
 	}
 	if Older(head.Position.File, b.Position.File) {
-		return Off, nil // the timeline has not reached the backup: all its files are before the backup's file
+		return Off, nil // the timeline ends before the backup's file
 	}
 	return MayLie, nil
 }

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Scan reads a server's binary log from the beginning of a file to a position, and calls visit with each event and its end.
+// Scan reads a server's binary log from the beginning of a file to a position. It calls visit with each event and the position after it.
 func Scan(ctx context.Context, conn *server.Conn, o server.Options, file string, to contract.Position, visit func(contract.Position, Event)) error {
 	const silence = 30 * time.Second
 	a := &archive{Options: Options{Server: o, Interval: silence}, conn: conn}

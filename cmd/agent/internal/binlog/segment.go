@@ -29,8 +29,7 @@ func (a *archive) write(ctx context.Context) error {
 	s := &a.segment
 	s.Source, s.Recipients = a.Source, a.Keys
 	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err == nil {
-		// The bound is a time after which no received event was committed. If the server does not answer, the archive stores the segment
-		// without the bound.
+		// NotAfter is a time after which no received event was committed. If the server does not answer, the segment has no NotAfter.
 		s.NotAfter, _ = a.conn.Now()
 	}
 	if err := Put(ctx, a.Store, a.Recipients, s, a.buffer.Bytes()); err != nil {
@@ -42,7 +41,7 @@ func (a *archive) write(ctx context.Context) error {
 	return nil
 }
 
-// Put writes a segment and its manifest. It sets the object and the time in the manifest.
+// Put writes a segment and its manifest. It sets the manifest's object and time.
 func Put(ctx context.Context, to store.Store, recipients []age.Recipient, s *manifest.Segment, content []byte) error {
 	var sealed bytes.Buffer
 	w, err := seal.NewWriter(&sealed, recipients, 1)
@@ -66,6 +65,6 @@ func Put(ctx context.Context, to store.Store, recipients []age.Recipient, s *man
 	if err != nil {
 		return err
 	}
-	// An agent that was killed may have written this segment before: the same bytes, encrypted differently.
+	// A killed agent may have written this segment before: the same content, encrypted differently.
 	return to.Replace(ctx, s.Name(), text)
 }

@@ -15,13 +15,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Set is a set of GTIDs. For each server's UUID it holds the numbers as sorted, separate ranges. The functions change no argument.
+// Set is a set of GTIDs. It maps a server's UUID to the sorted, disjoint ranges of numbers. The functions change no argument.
 type Set map[string][]span
 
-// span is a range of numbers, with both ends.
+// span is a range of numbers, including both ends.
 type span struct{ from, to int64 }
 
-// ParseSet reads a set in the notation of MySQL, which may name a range twice. It fails with Refused for GTIDs with a tag.
+// ParseSet reads a set in the notation of MySQL, in which ranges may overlap. It fails with Refused for GTIDs with a tag.
 func ParseSet(text string) (Set, error) {
 	s := Set{}
 	for part := range strings.SplitSeq(strings.ReplaceAll(text, "\n", ""), ",") {
@@ -109,7 +109,7 @@ func (s Set) Minus(other Set) Set {
 	for id, spans := range s {
 		var left []span
 		for _, r := range spans {
-			for _, o := range other[id] { // in order
+			for _, o := range other[id] { // ascending
 				if o.to < r.from || o.from > r.to {
 					continue
 				}
@@ -153,5 +153,5 @@ func (s Set) String() string {
 	return strings.Join(parts, ",")
 }
 
-// forProtocol returns the set in the type of the client library.
+// forProtocol returns the set as a type of the client library.
 func (s Set) forProtocol() (mysql.GTIDSet, error) { return mysql.ParseMysqlGTIDSet(s.String()) }

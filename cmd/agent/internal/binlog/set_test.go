@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Sets behave as maps of their GTIDs do.
+// Sets behave like maps of GTIDs.
 func TestSets(t *testing.T) {
 	t.Parallel()
 	ids := []string{"3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"}
@@ -53,7 +53,7 @@ func TestSets(t *testing.T) {
 					{a.Has(gtid), inA[gtid]}, {a.Union(b).Has(gtid), inA[gtid] || inB[gtid]}, {a.Minus(b).Has(gtid), inA[gtid] && !inB[gtid]}, {a.And(b).Has(gtid), inA[gtid] && inB[gtid]},
 				} {
 					if c.has != c.wants {
-						t.Fatalf("%s in %s and %s", gtid, a, b)
+						t.Fatalf("a wrong result for %s with the sets %s and %s", gtid, a, b)
 					}
 				}
 			}

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// errReset: the server has another file with the same name.
+// errReset reports that the server has another file with the same name.
 var errReset = errors.New("the server has begun another binary log under the same name")
 
 // follow receives events until the context ends or a failure occurs.
@@ -33,7 +33,7 @@ func (a *archive) follow(ctx context.Context) error {
 	defer syncer.Close()
 	look := time.NewTicker(a.Interval / 2)
 	defer look.Stop()
-	var target *contract.Position // the end of the server's log at a time
+	var target *contract.Position // the end of the server's log at the last query
 	var at time.Time
 	if target, at, err = a.ask(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (a *archive) follow(ctx context.Context) error {
 				return err
 			}
 			if a.position() != before {
-				heard = time.Now() // heartbeats do not count
+				heard = time.Now() // a heartbeat does not move the position
 			}
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -84,7 +84,7 @@ func (a *archive) follow(ctx context.Context) error {
 	}
 }
 
-// stream begins to read at the archive's position.
+// stream starts the replication at the archive's position.
 func (a *archive) stream() (*replication.BinlogSyncer, *replication.BinlogStreamer, error) {
 	config := a.config()
 	syncer := replication.NewBinlogSyncer(config)
@@ -100,25 +100,25 @@ func (a *archive) config() replication.BinlogSyncerConfig {
 	host, portText, err := net.SplitHostPort(a.Server.Address)
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
-		host, port = a.Server.Address, 0 // a socket
+		host, port = a.Server.Address, 0 // Address is a socket
 	}
 	id := a.ServerID
 	for id < 2 {
 		random := make([]byte, 4)
-		_, _ = rand.Read(random) // never fails
+		_, _ = rand.Read(random) // cannot fail
 		id = 1<<31 | uint32(random[0])<<16 | uint32(random[1])<<8 | uint32(random[2])
 	}
 	config := replication.BinlogSyncerConfig{ServerID: id, Flavor: a.conn.Version.Flavour, Host: host, Port: uint16(port), User: a.Server.User, Password: a.Server.Password,
 		RawModeEnabled: true, DisableRetrySync: true, VerifyChecksum: true, EventCacheCount: 128, Localhost: "d3os-archive", TLSConfig: a.conn.TLS(),
 		HeartbeatPeriod: a.Interval / 2, ReadTimeout: a.Interval + 10*time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if a.conn.Version.Flavour == server.MariaDB {
-		config.DumpCommandFlag = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT // else events are left out
+		config.DumpCommandFlag = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT // otherwise the server omits these events
 	}
 	return config
 }
 
-// ask returns the end of the server's binary log, and a time before its query. It fails with errReset if the returned end is before data
-// that the server has already sent.
+// ask returns the end of the server's binary log, and a time before its query. It fails with errReset if that end is before data that the
+// server has already sent.
 func (a *archive) ask() (*contract.Position, time.Time, error) {
 	sent := a.position()
 	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err != nil {
@@ -150,12 +150,12 @@ func (a *archive) position() contract.Position {
 	return contract.Position{File: a.file, Offset: a.tracker.Offset}
 }
 
-// take takes an event.
+// take processes an event.
 func (a *archive) take(ctx context.Context, raw []byte) error {
 	begin := a.tracker.Offset
 	e, err := a.tracker.Next(raw)
 	if errors.Is(err, ErrUnknownType) {
-		// The events before this one can still be restored.
+		// Earlier events can still be restored.
 		return errors.Join(contract.Errorf(contract.ReasonRefused, "archive %s: %w", a.file, err), a.flush(ctx))
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	}
 	if e.Artificial {
 		if e.Next != "" && e.Next != a.file {
-			return a.rotate(ctx, e.Next) // the file ended without an end event: its server was killed
+			return a.rotate(ctx, e.Next) // no end event: the server was killed
 		}
 		return nil
 	}
@@ -178,7 +178,7 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: begin, FileTime: a.began, Continues: a.last, FirstTime: e.Time,
 			NotBefore: a.notBefore(begin)}
 	}
-	_, _ = a.buffer.Write(raw) // never fails
+	_, _ = a.buffer.Write(raw) // cannot fail
 	a.segment.To, a.segment.LastTime = a.tracker.Offset, e.Time
 	if e.Ends {
 		a.segment.Transactions++
@@ -192,8 +192,8 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// notBefore returns a time that is before all commits after an offset of the file: the time of the last query of the server, if the log
-// ended at that offset.
+// notBefore returns a time before all commits after an offset of the file: the time of the last query of the server, if the log ended at
+// that offset then.
 func (a *archive) notBefore(offset uint64) time.Time {
 	if a.head.Position.File == "" || Before(contract.Position{File: a.file, Offset: offset}, a.head.Position) {
 		return time.Time{}
@@ -201,7 +201,7 @@ func (a *archive) notBefore(offset uint64) time.Time {
 	return a.head.Time
 }
 
-// rotate ends the file's last segment, which may be empty.
+// rotate stores the file's last segment, which may be empty.
 func (a *archive) rotate(ctx context.Context, next string) error {
 	if a.buffer.Len() == 0 {
 		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: a.tracker.Offset, To: a.tracker.Offset, FileTime: a.began,
@@ -215,7 +215,7 @@ func (a *archive) rotate(ctx context.Context, next string) error {
 	return nil
 }
 
-// reached records a time up to which the archive has all commits.
+// reached stores a time up to which the archive has all commits.
 func (a *archive) reached(ctx context.Context, at time.Time) error {
 	if err := a.flush(ctx); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (a *archive) reached(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// failed returns the reason for a failure of the replication protocol.
+// failed converts an error of the replication protocol to an error with a reason.
 func (a *archive) failed(err error) error {
 	switch server.Code(err) {
 	case mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG:

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binlog archives the binary log of a server and reads the archive. Events stay as the server wrote them.
+// Package binlog archives the binary log of a server, and reads the archive. It never changes the bytes of an event.
 package binlog
 
 import (
@@ -29,30 +29,30 @@ var Magic = []byte{0xfe, 'b', 'i', 'n'}
 
 // Event describes an event that a Tracker has read.
 type Event struct {
-	// Artificial: the event is not in the file; the server made it for this connection.
+	// Artificial: the event is not in the file; the server created it for this connection.
 	Artificial bool
 	// Time is the time of the event, by the server's clock.
 	Time time.Time
-	// Ends reports whether the event ends a transaction, and Commit is its commit time. Exact reports whether Commit is in microseconds;
-	// otherwise Commit is cut to whole seconds.
+	// Ends reports whether the event ends a transaction. Commit is the transaction's commit time. Exact reports whether Commit is in
+	// microseconds; otherwise Commit is truncated to seconds.
 	Ends   bool
 	Commit time.Time
 	Exact  bool
 	// Next is the server's next file; "" for the same file.
 	Next string
-	// Format: the event begins a file, which was begun at Time.
+	// Format: the event begins a file. Time is the time at which the server began the file.
 	Format bool
-	// GTID: the transaction has a GTID. A server without GTIDs does not apply such a transaction. ID is the GTID in MySQL's form; "" for a
-	// GTID with a tag.
+	// GTID: the transaction has a GTID. (A server without GTIDs does not apply such a transaction.) ID is the GTID in MySQL's form; "" for
+	// a GTID with a tag.
 	GTID bool
 	ID   string
-	// Schema and Statement are the default schema and the text of a query event, of which Statement may be cut.
+	// Schema is the default schema of a query event, and Statement its text, which may be truncated.
 	Schema    string
 	Statement []byte
-	// Prepared is the XA transaction that the event prepares, Finished the transaction that it commits or rolls back, in the syntax of XA
-	// statements.
+	// Prepared is the XA transaction that the event prepares. Finished is the XA transaction that the event commits or rolls back. Both use
+	// the syntax of XA statements.
 	Prepared, Finished string
-	// IsXA: an XA transaction begins with the event, and is prepared at its end.
+	// IsXA: the event begins an XA transaction that is prepared at its end.
 	IsXA bool
 	// Opens reports whether a transaction begins with the event.
 	Opens bool
@@ -62,18 +62,18 @@ type Event struct {
 type Tracker struct {
 	// Offset is the offset of the next event.
 	Offset uint64
-	// Original: commit times are those of the server on which transactions were first committed.
+	// Original: the commit times are those of the server that committed the transactions first.
 	Original bool
 
 	checksum bool
-	begun    bool // within a transaction that has an event for its end
+	begun    bool // within a transaction that has a separate end event
 	isOpen   bool // after the GTID event of a transaction, before its end
 	commit   time.Time
 	exact    bool
 }
 
-// Next processes the next event, with its header. It fails if the event does not follow the previous one, and with ErrUnknownType for an
-// unknown type.
+// Next processes an event with its header. It fails if the event does not follow the previous one. It fails with ErrUnknownType if the
+// event's type is unknown.
 func (t *Tracker) Next(raw []byte) (Event, error) {
 	if len(raw) < headerSize || int(binary.LittleEndian.Uint32(raw[9:])) != len(raw) {
 		return Event{}, fmt.Errorf("the event at offset %d is incomplete", t.Offset)
@@ -114,9 +114,9 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	return e, nil
 }
 
-// withoutChecksum returns the body of an event without a checksum at its end. It decides by the bytes, because the first artificial event
-// comes before the description of the file, which shows whether events have checksums. One of four billion bodies ends like a checksum by
-// chance.
+// withoutChecksum returns the body of an event without a checksum at its end. It tests whether the last bytes are a checksum: the first
+// artificial event comes before the format description, which has the information whether events have checksums. One of four billion bodies
+// ends like a checksum by chance.
 func withoutChecksum(raw []byte) []byte {
 	if n := len(raw) - 4; n >= headerSize && crc32.ChecksumIEEE(raw[:n]) == binary.LittleEndian.Uint32(raw[n:]) {
 		return raw[headerSize:n]
@@ -124,7 +124,7 @@ func withoutChecksum(raw []byte) []byte {
 	return raw[headerSize:]
 }
 
-// rotateTo returns the file that a rotation names.
+// rotateTo returns the file name in a rotation event.
 func rotateTo(body []byte) string {
 	if len(body) < 8 {
 		return ""
@@ -146,7 +146,7 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 			e.Prepared = prepared(body)
 		}
 		if kind == typePayload {
-			e.Prepared, _ = preparedInside(body) // an unreadable event prepares no known transaction: the server refuses it
+			e.Prepared, _ = preparedInside(body) // on an error there is no prepared transaction: the server refuses an unreadable event
 			e.IsXA = e.Prepared != ""
 		}
 	case statement:
@@ -211,7 +211,7 @@ func (t *Tracker) open(kind byte, body []byte, e *Event) {
 	t.commit, t.exact = time.UnixMicro(int64(micros&(hasOriginal-1))).UTC(), true
 }
 
-// hasOriginal is the bit of a commit time that announces a second time: the time of the commit on the first server.
+// hasOriginal is the bit in a commit time that announces a second time: the commit time on the first server.
 const hasOriginal = 1 << 55
 
 func sevenBytes(b []byte) (n uint64) {
@@ -221,8 +221,8 @@ func sevenBytes(b []byte) (n uint64) {
 	return n
 }
 
-// query reports whether a statement ends a transaction. After BEGIN, only COMMIT and ROLLBACK do. Without BEGIN, each statement
-// is a transaction. MariaDB writes a long ALTER twice, as START ALTER and COMMIT ALTER; START ALTER alone changes nothing.
+// query reports whether a statement ends a transaction. After BEGIN, only COMMIT and ROLLBACK do. Without BEGIN, each statement is a
+// transaction. MariaDB writes a long ALTER as two events, START ALTER and COMMIT ALTER: only COMMIT ALTER changes something.
 func (t *Tracker) query(text []byte) bool {
 	switch {
 	case bytes.Equal(text, []byte("BEGIN")), bytes.HasPrefix(text, []byte("XA START")):

@@ -15,7 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// An event whose type is not in the table ends the archive and the replay. The table has every type of the client library, except those
+// The archive and the replay fail at an event whose type is not in the table. The table has every type of the client library, except types
 // that only servers before MySQL 5.0 wrote.
 func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
 	t.Parallel()
@@ -40,8 +40,8 @@ func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
 	}
 }
 
-// A server first sends an artificial rotation, before the client has the information that events have checksums. Some checksums look like
-// further digits of the file's name.
+// A server first sends an artificial rotation, before the client can determine if events have checksums. Some checksums look like further
+// digits of the file's name.
 func TestArtificialRotations(t *testing.T) {
 	t.Parallel()
 	digits := 0
@@ -64,7 +64,7 @@ func TestArtificialRotations(t *testing.T) {
 			}
 			e, err := (&Tracker{Offset: FirstOffset}).Next(raw)
 			if err != nil || !e.Artificial || e.Next != name {
-				t.Fatalf("%s, with a checksum: %t: it goes on with %q: %+v (%v)", name, checksum, e.Next, e, err)
+				t.Fatalf("%s, with a checksum: %t: the next file is %q: %+v (%v)", name, checksum, e.Next, e, err)
 			}
 		}
 	}

@@ -34,20 +34,20 @@ const (
 type effect byte
 
 const (
-	// unknown: the type is in no released server's documentation, or no server from MySQL 5.7 and MariaDB 10.2 on writes it.
+	// unknown: the documentation of released servers lacks the type, or no server from MySQL 5.7 and MariaDB 10.2 on writes it.
 	unknown effect = iota
-	// none: the event neither opens nor ends a transaction.
+	// none: the event neither begins nor ends a transaction.
 	none
-	// opens: a GTID event, which precedes a transaction.
+	// opens: the event is a GTID event, which begins a transaction.
 	opens
-	// ends: the transaction ends with the event.
+	// ends: the event ends a transaction.
 	ends
-	// statement: the event ends the transaction unless BEGIN precedes the event.
+	// statement: the event ends a transaction, unless BEGIN precedes the event.
 	statement
 )
 
-// kinds has every event type that servers from MySQL 5.7 and MariaDB 10.2 on write. A type that is missing here may end a
-// transaction or change data, so Next refuses it.
+// kinds has every event type that servers from MySQL 5.7 and MariaDB 10.2 on write. Next refuses a type that is missing here, because such
+// an event may end a transaction or change data.
 var kinds = map[byte]struct {
 	name   string
 	effect effect
@@ -76,8 +76,7 @@ func checkType(kind byte, offset uint64) error {
 	return fmt.Errorf("event of type %d at offset %d: %w: use an agent that supports the server's version", kind, offset, ErrUnknownType)
 }
 
-// longestStatement bounds the bytes that are read of a compressed statement. The clauses before the body of an event or a routine
-// are shorter.
+// longestStatement bounds the bytes to decompress of a statement. The clauses before the body of an event or a routine are shorter.
 const longestStatement = 64 << 10
 
 // queryEvent returns the default schema and the text of a query event; nil for an event with an incomplete header.
@@ -98,8 +97,8 @@ func queryEvent(kind byte, body []byte) (schema string, text []byte, err error) 
 	return schema, text, err
 }
 
-// inflate returns the first part of a compressed statement: a byte with the algorithm and the size of the length that follows,
-// the length, and the compressed text.
+// inflate decompresses the first part of a statement. A byte has the algorithm and the size of the length; the length and the compressed
+// text follow.
 func inflate(packed []byte) ([]byte, error) {
 	if len(packed) < 2 || packed[0]&0x70 != 0 || packed[0]&7 > 4 || len(packed) < 1+int(packed[0]&7) {
 		return nil, errors.New("a compressed query event has an unknown header")

@@ -20,7 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// log writes a timeline with the files from first to last, which begin at intervals of an hour, and the time up to which it is complete.
+// log writes a timeline with the files from first to last, which begin an hour after each other. reached is the time up to which the
+// timeline is complete.
 func log(t *testing.T, s store.Store, timeline string, first, last int, began, reached time.Time) {
 	t.Helper()
 	head := manifest.Head{Format: 1, Timeline: timeline, Source: "data", Time: reached}
@@ -43,8 +44,8 @@ func save(t *testing.T, s store.Store, name string, what any) {
 	assert.NilError(t, s.Replace(t.Context(), name, text))
 }
 
-// What of the archive goes is decided by which log a backup lies on, not by the names of files: after a reset of the log a server writes
-// files of the same names. want has the oldest files that are left of the first log and of the second one, "-" for none.
+// Prune removes files of the archive by the log to which a backup belongs, and not by file names: after a reset of the log, a server reuses
+// file names. want has the numbers of the oldest remaining files of the first log and of the second log, "-" for none.
 func TestPruneOfTheArchive(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	old, fresh := now.Add(-90*24*time.Hour), now.Add(-20*time.Hour)
@@ -52,14 +53,14 @@ func TestPruneOfTheArchive(t *testing.T) {
 	at := func(log time.Time, n int) manifest.Backup {
 		return manifest.Backup{Position: &contract.Position{File: file(n), Offset: 50}, LogBegan: fileTime(log, n), ServerTime: fileTime(log, n).Add(time.Minute)}
 	}
-	older := at(old, 3) // of an agent that wrote no LogBegan
+	older := at(old, 3) // made by an agent that wrote no LogBegan
 	older.LogBegan = time.Time{}
 	prepared := at(old, 4)
 	prepared.PreparedFrom = file(2)
 	for name, c := range map[string]struct {
 		backups []manifest.Backup
 		harm    func(s *store.Folder, ids []string)
-		ended   time.Time // when the first log was last archived
+		ended   time.Time // when the first log was archived for the last time
 		want    string
 	}{
 		"before the oldest backup of each log":         {[]manifest.Backup{at(fresh, 5), at(fresh, 2), at(old, 4)}, nil, old, "4 2"},
@@ -101,15 +102,15 @@ func TestPruneOfTheArchive(t *testing.T) {
 				assert.NilError(t, err)
 			}
 			if got := oldest(t, s, first) + " " + oldest(t, s, second); got != c.want {
-				t.Errorf("left are files from %s, wanted %s", got, c.want)
+				t.Errorf("the oldest remaining files are %s, want %s", got, c.want)
 			}
 		})
 	}
 }
 
 // A database is deleted and created again with the same prefix ten times. Each database has an archive and three verified backups, and
-// prunes by its retention. The backups and the archive of each database stay. A smaller retention keeps the newest verified backup of each,
-// and the archive that continues it.
+// prunes by its retention. The backups and the archive of each database are kept. A smaller retention keeps the newest verified backup of
+// each database, and the archive that continues this backup.
 func TestPruneKeepsFormerDatabases(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)

@@ -12,8 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Base returns the ID of the newest good backup that a timeline continues, if one private key opens the backup and the archive after it; ""
-// for none. A backup that lacks prepared XA transactions does not count. Without a base, the latest moments of the timeline cannot be
+// Base returns the ID of the newest good backup that a timeline continues; "" for none. One private key must decrypt the backup and the
+// archive after it, and the backup must not lack prepared XA transactions. Without a base, the latest moments of the timeline cannot be
 // restored.
 func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error) {
 	entries, err := Backups(ctx, s)
@@ -31,7 +31,7 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 				return e.ID, nil
 			}
 		case err == nil && t.Head.Timeline < head.Timeline:
-			return "", nil // and so do all older ones
+			return "", nil // all older backups are on earlier timelines, too
 		case err != nil && reason != contract.ReasonNotFound && reason != contract.ReasonDamaged:
 			return "", err
 		}
@@ -39,7 +39,7 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 	return "", nil
 }
 
-// isOn reports whether the forms of a timeline and a backup match: only then the timeline may continue the backup.
+// isOn reports whether a timeline of this form may continue a backup of this form.
 func isOn(head manifest.Head, b *manifest.Backup) bool {
 	if head.ByGTID {
 		return b.HasGTIDs()
@@ -47,8 +47,8 @@ func isOn(head manifest.Head, b *manifest.Backup) bool {
 	return b.IsOnLog()
 }
 
-// takeGTID adds the files that a backup needs of a timeline by GTID: all files from the one with the first transaction that the backup
-// lacks. A backup that is ahead of the archive needs the last file, to which the archive still adds.
+// takeGTID adds the files that a backup needs from a timeline by GTID: all files from the one with the first transaction that the backup
+// lacks. If the backup is ahead of the archive, it needs the last file, which still grows.
 func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	has, err := binlog.ParseSet(b.Position.GTID)
 	if err != nil {
@@ -56,7 +56,7 @@ func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	}
 	begin, _, err := t.Sets()
 	if err != nil || !has.Contains(begin) {
-		return err // the backup is older than the rest of the timeline, or belongs to another database
+		return err // the backup is older than the remaining timeline, or belongs to another database
 	}
 	segments, err := t.From(has)
 	if err != nil {
@@ -69,7 +69,7 @@ func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	case count > 0:
 		first = t.Segments[count-1].File
 	default:
-		return nil // it has no file
+		return nil // the timeline has no file
 	}
 	n.lies = true
 	if n.first == "" || binlog.Older(first, n.first) {

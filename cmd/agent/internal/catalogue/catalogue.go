@@ -22,33 +22,32 @@ import (
 // Entry is a backup that the store has.
 type Entry struct {
 	ID string
-	// Manifest is nil if it cannot be read; Err has the cause.
+	// Manifest is nil if it cannot be read. Err then has the cause.
 	Manifest *manifest.Backup
 	// Verified is the last verification; nil for none.
 	Verified *manifest.Verification
 	// IsVerdictUnknown reports whether a verification exists that this agent cannot read: the backup may be verified.
 	IsVerdictUnknown bool
-	// Err names the missing part of the backup, a newer format, or the read error; nil for a good backup.
+	// Err names a missing object, a newer format, or a read error; nil for a good backup.
 	Err error
-	// Note is a warning about the choice of the backup; "" for none.
+	// Note is a warning about the selection of the backup; "" for none.
 	Note string
 }
 
-// IsDamaged reports whether the backup is known to differ from its manifest: an object is missing or has another size, or a check has
-// proven damage.
+// IsDamaged reports whether the backup differs from its manifest: an object is missing or has another size, or a check has proven damage.
 func (e *Entry) IsDamaged() bool {
 	return contract.ReasonOf(e.Err) == contract.ReasonDamaged || e.Verified != nil && e.Verified.Damaged
 }
 
-// isVerified reports whether a check has verified the backup, and no object of the backup is missing now.
+// isVerified reports whether a check has verified the backup, and no object is missing now.
 func (e *Entry) isVerified() bool { return e.Err == nil && e.Verified != nil && e.Verified.OK }
 
-// mayBeVerified reports whether the backup may be verified, because its verdict, or the backup itself, cannot be read now.
+// mayBeVerified reports whether the backup may be verified: its verdict or its manifest cannot be read now.
 func (e *Entry) mayBeVerified() bool {
 	return !e.IsDamaged() && (e.IsVerdictUnknown || e.Verified != nil && e.Verified.OK)
 }
 
-// grace is the age of a backup up to which an object that is not found does not count as missing: a store may list new objects late.
+// grace is the age up to which a backup's missing object does not count as missing: a store may list new objects late.
 const grace = 15 * time.Minute
 
 // Backups returns all backups with a manifest, newest first.
@@ -66,14 +65,14 @@ func Backups(ctx context.Context, s store.Store) ([]Entry, error) {
 		}
 	}
 	sort.Slice(entries, func(i, j int) bool { return entries[i].ID > entries[j].ID })
-	_ = each(len(entries), func(i int) error { // the entries have their errors
+	_ = each(len(entries), func(i int) error { // each entry has its own error
 		entries[i].read(ctx, s, sizes)
 		return nil
 	})
 	return entries, unreadable(entries)
 }
 
-// unreadable returns the store's error only if no backup can be read. A single unreadable backup must not hide the others.
+// unreadable returns the store's error if no backup can be read. One unreadable backup must not hide the others.
 func unreadable(entries []Entry) error {
 	var errs []error
 	for _, e := range entries {
@@ -82,7 +81,7 @@ func unreadable(entries []Entry) error {
 			if e.Err != nil && e.Manifest == nil {
 				errs = append(errs, e.Err)
 			}
-		default: // reported only for the backup
+		default: // only this backup is unreadable
 		}
 	}
 	if len(errs) > 0 && len(errs) == len(entries) {
@@ -96,8 +95,8 @@ func idOf(name, end string) (string, bool) {
 	return id, ok && manifest.IsID(id)
 }
 
-// read reads an entry's manifest and its verification, and looks for its objects. It reads the verification of a backup whose manifest
-// cannot be read, too: that backup may be the newest verified one.
+// read reads an entry's manifest and verification, and looks for its objects. It reads the verification even if the manifest cannot be
+// read: the backup may be the newest verified one.
 func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64) {
 	e.readVerdict(ctx, s)
 	name := manifest.Folder(e.ID) + manifest.Name
@@ -116,8 +115,8 @@ func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64)
 	}
 }
 
-// look fails unless an object exists with its size. A list may lack an object that was just written, so look requests the object by name.
-// An object counts as missing only if the backup is older than grace.
+// look fails unless an object exists with its size. A listing may lack an object that was just written. Therefore look requests the object
+// by name, and an object counts as missing only if the backup is older than grace.
 func (e *Entry) look(ctx context.Context, s store.Store, o manifest.Object, sizes map[string]int64) error {
 	name := manifest.Folder(e.ID) + o.Name
 	if sizes[name] == o.Bytes && o.Bytes > 0 {
@@ -152,7 +151,7 @@ func (e *Entry) readVerdict(ctx context.Context, s store.Store) {
 	}
 }
 
-// Find returns the backup with an ID, or for "latest" the newest one, regardless of earlier checks. It fails if an object is missing.
+// Find returns the backup with an ID, or for "latest" the newest one. It ignores verdicts of checks. It fails if an object is missing.
 func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -169,8 +168,8 @@ func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup %s: `agent list` shows its backups", s, id)
 }
 
-// FindLatest returns the newest backup that a restore for a writer may use: it is complete, and no check has proven it damaged. It fails if
-// that backup cannot be read now, or if the store has backups of several other writers. writer may be empty.
+// FindLatest returns the newest backup that a restore for a writer may use: complete, and not proven to be damaged. It fails if that backup
+// cannot be read now, or if the store has backups of several other writers. writer may be empty.
 func FindLatest(ctx context.Context, s store.Store, writer string) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -192,7 +191,7 @@ func FindLatest(ctx context.Context, s store.Store, writer string) (*Entry, erro
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 }
 
-// FindBefore is FindLatest among the readable backups that had ended by a given time.
+// FindBefore is FindLatest among the readable backups that ended before a given time.
 func FindBefore(ctx context.Context, s store.Store, writer string, moment time.Time) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -210,8 +209,8 @@ func FindBefore(ctx context.Context, s store.Store, writer string, moment time.T
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no good backup that had ended at %s: the time is before the first backup", s, moment.Format(time.RFC3339))
 }
 
-// Shrunk returns a warning about a new backup that has fewer than a tenth of the rows of the newest verified backup of any writer; "" for
-// none. If the store cannot be read now, there is no warning: the new backup does not depend on the comparison.
+// Shrunk returns a warning if a new backup has fewer than a tenth of the rows of the newest verified backup of any writer; otherwise "". If
+// the store cannot be read now, it returns no warning.
 func Shrunk(ctx context.Context, s store.Store, rows int64) string {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {
@@ -235,7 +234,7 @@ func Shrunk(ctx context.Context, s store.Store, rows int64) string {
 	return ""
 }
 
-// Describe returns an entry as the list shows it.
+// Describe returns an entry in the form of the list command.
 func (e *Entry) Describe() contract.Backup {
 	b := contract.Backup{ID: e.ID}
 	if e.Err != nil {
@@ -254,7 +253,7 @@ func (e *Entry) Describe() contract.Backup {
 	return b
 }
 
-// longestRun is the maximum duration of a backup: Jobs have this deadline.
+// longestRun is the maximum duration of a backup, which is the deadline of Jobs.
 const longestRun = 24 * time.Hour
 
 // Sweep removes the leftovers of failed runs: objects of backups without a manifest, and unfinished uploads. The caller must hold the
@@ -268,7 +267,7 @@ func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) 
 	return append(removed, more...), err
 }
 
-// SweepOld does the same for servers without a lock, but only for runs that are too old to be still running.
+// SweepOld is Sweep for servers without a lock. It removes only leftovers of runs that must have ended by their age.
 func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	old := func(id string) bool {
 		began, err := manifest.Time(id)
@@ -285,8 +284,8 @@ func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, erro
 	return append(removed, more...), err
 }
 
-// sweep removes the objects of backups without a manifest, if the rule allows it for their IDs and no restore reads them. A prune that was
-// killed after it had removed a manifest leaves such a backup, and may not have noticed a reader of that backup.
+// sweep removes the objects of backups without a manifest, if may allows it for their IDs and no restore reads them. Such a backup may be
+// left by a prune that was killed after it had removed the manifest, and before it noticed a reader.
 func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string) bool) (removed []string, err error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {
@@ -305,7 +304,7 @@ func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string
 	for _, info := range infos {
 		id, _, ok := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/")
 		if !ok || !manifest.IsID(id) || stays[id] || !may(id) {
-			continue // good, or not of this program
+			continue // a good backup, or a file of another program
 		}
 		stays[id], err = isUsed(ctx, s, id, clock)
 		if err == nil && !stays[id] {
@@ -319,7 +318,7 @@ func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string
 	return removed, nil
 }
 
-// isUsed reports whether a backup is being read, or has a manifest even if the list lacks it.
+// isUsed reports whether a restore reads a backup, or the backup has a manifest that the listing lacks.
 func isUsed(ctx context.Context, s store.Store, id string, c clock) (bool, error) {
 	if _, err := s.Stat(ctx, manifest.Folder(id)+manifest.Name); !errors.Is(err, store.ErrNotFound) {
 		return err == nil, err
@@ -327,7 +326,7 @@ func isUsed(ctx context.Context, s store.Store, id string, c clock) (bool, error
 	return c.isRead(ctx, s, id)
 }
 
-// each calls f for 0 to n-1, a few calls in parallel, and returns the failures.
+// each calls f for 0 to n-1, several calls in parallel, and joins the errors.
 func each(n int, f func(int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// fill makes backups in a folder, a day apart, and returns the store, the folder and the IDs, newest first.
+// fill makes a backup a day in a folder. It returns the store, the folder and the IDs, newest first.
 func fill(t *testing.T, n int) (s *store.Folder, root string, ids []string) {
 	t.Helper()
 	root = t.TempDir()
@@ -61,10 +61,10 @@ func change(t *testing.T, s store.Store, id string, how func(*manifest.Backup)) 
 	save(t, s, name, m)
 }
 
-// flaky is a store that fails or hides by name.
+// flaky is a store that fails for some names and hides some names in listings.
 type flaky struct {
 	store.Store
-	hidden func(name string) bool // from lists
+	hidden func(name string) bool // in listings
 	fails  func(did, name string) error
 }
 
@@ -104,12 +104,12 @@ func left(t *testing.T, s store.Store) []string {
 	return ids
 }
 
-// Ten runs of prune in a store with faults remove no backup that would be kept without faults.
+// Ten runs of prune in a faulty store remove no backup that prune would keep without faults.
 func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(t *testing.T, f *flaky, root string, ids []string)
 		now  time.Time
-		left int // of five, keep two
+		left int // remaining of five backups, with Keep 2
 	}{
 		"nothing is broken": {func(*testing.T, *flaky, string, []string) {}, time.Now(), 2},
 		"a list lacks the newest objects": {func(_ *testing.T, f *flaky, _ string, _ []string) {
@@ -155,13 +155,13 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 				assert.NilError(t, err)
 			}
 			if got := left(t, s); len(got) != c.left {
-				t.Errorf("%d good ones are left, wanted %d: %v of %v", len(got), c.left, got, ids)
+				t.Errorf("%d good backups are left, want %d: %v of %v", len(got), c.left, got, ids)
 			}
 		})
 	}
 }
 
-// The store fails once, or another agent writes, during a Prune: it proves its facts right before each delete.
+// The store fails once during a Prune, or another agent writes. Prune checks its facts again right before each delete.
 func TestPruneProvesBeforeItDeletes(t *testing.T) {
 	type scene struct {
 		s   *store.Folder
@@ -229,7 +229,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 			s, _, ids := fill(t, 5)
 			f := &flaky{Store: s}
 			c.harm(t, scene{s, f, ids})
-			_, _ = catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 1}, time.Now()) // the remaining objects decide
+			_, _ = catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 1}, time.Now()) // the remaining objects show the effect
 			var want []string
 			for _, i := range c.left {
 				want = append(want, ids[i])
@@ -239,7 +239,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 	}
 }
 
-// A restore takes the newest backup that no check has proven damaged; a check takes the newest one.
+// A restore uses the newest backup that no check has proven damaged. A check uses the newest backup.
 func TestRestoresSkipWhatIsDamaged(t *testing.T) {
 	s, _, ids := fill(t, 3)
 	verdict(t, s, ids[0], `{"format":1,"ok":false,"damaged":true}`)
@@ -252,15 +252,15 @@ func TestRestoresSkipWhatIsDamaged(t *testing.T) {
 	assert.DeepEqual(t, []string{latest.ID, before.ID, check.ID}, []string{ids[1], ids[1], ids[0]})
 }
 
-// The latest backup for a restore is one of the restoring writer. A backup of another writer is used only if that choice is unique, and
+// The latest backup for a restore has the restore's writer. A backup of another writer is used only if there is one other writer, and
 // always with a note.
 func TestLatestBackupIsOfOneWriter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		writers string  // of each backup, newest first; "-": of an older agent
-		rows    []int64 // of each backup
+		writers string  // writer of each backup, newest first; "-": of an older agent, without a writer
+		rows    []int64 // rows of each backup
 		of      string
-		want    int // -1: refused
+		want    int // index of the backup; -1: refused
 		note    string
 	}{
 		"one writer":                       {"aa", []int64{1, 1}, "a", 0, ""},
@@ -299,7 +299,7 @@ func TestLatestBackupIsOfOneWriter(t *testing.T) {
 	}
 }
 
-// A prune that is killed at any delete leaves each kept backup complete, and the next one has the same result.
+// A prune that is killed at any delete leaves each kept backup complete. The next prune has the result of one that was not killed.
 func TestPruneKilledAtEachDelete(t *testing.T) {
 	killed := errors.New("killed")
 	for n := range 20 {
@@ -315,7 +315,7 @@ func TestPruneKilledAtEachDelete(t *testing.T) {
 		}}
 		_, err := catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 2}, time.Now())
 		if got := left(t, s); len(got) < 2 || !slices.Equal(got[:2], ids[:2]) {
-			t.Fatalf("killed at delete %d: left are %v", n+1, got)
+			t.Fatalf("killed at delete %d: the remaining backups are %v", n+1, got)
 		}
 		if err == nil {
 			return
@@ -324,10 +324,10 @@ func TestPruneKilledAtEachDelete(t *testing.T) {
 		assert.NilError(t, err)
 		assert.DeepEqual(t, left(t, s), ids[:2])
 	}
-	t.Error("prune deletes more than 20 objects")
+	t.Error("prune deleted more than 20 objects")
 }
 
-// A backup that a restore reads stays until the restore has ended, or for a day if the restore was killed.
+// A backup that a restore reads is kept until the restore has ended, or for a day if the restore was killed.
 func TestPruneLeavesWhatIsRead(t *testing.T) {
 	s, root, ids := fill(t, 5)
 	prune := func(now time.Time) []string {
@@ -337,9 +337,9 @@ func TestPruneLeavesWhatIsRead(t *testing.T) {
 	}
 	done, err := catalogue.Announce(t.Context(), s, ids[3], time.Now())
 	assert.NilError(t, err)
-	_, err = catalogue.Announce(t.Context(), s, ids[4], time.Now().Add(-30*time.Hour)) // killed
+	_, err = catalogue.Announce(t.Context(), s, ids[4], time.Now().Add(-30*time.Hour)) // announced by a killed restore
 	assert.NilError(t, err)
-	assert.DeepEqual(t, prune(time.Now().AddDate(1, 0, 0)), []string{ids[0], ids[3], ids[4]}) // a clock that is ahead ends no reader
+	assert.DeepEqual(t, prune(time.Now().AddDate(1, 0, 0)), []string{ids[0], ids[3], ids[4]}) // a clock that is ahead does not end the reader
 	announced, err := filepath.Glob(filepath.Join(root, "readers", ids[4], "*"))
 	assert.NilError(t, err)
 	assert.NilError(t, os.Chtimes(announced[0], time.Time{}, time.Now().Add(-30*time.Hour)))
@@ -347,7 +347,7 @@ func TestPruneLeavesWhatIsRead(t *testing.T) {
 	done()
 	assert.DeepEqual(t, prune(time.Now()), ids[:1])
 	if _, err := catalogue.Announce(t.Context(), s, ids[2], time.Now()); contract.ReasonOf(err) != contract.ReasonNotFound {
-		t.Errorf("a backup that was removed is read: %v", err)
+		t.Errorf("reading a removed backup: %v", err)
 	}
 	infos, err := s.List(t.Context(), "readers/")
 	assert.NilError(t, err)
@@ -376,7 +376,7 @@ func TestWhatIsReadOutlivesAPruneThatIsKilled(t *testing.T) {
 	assert.DeepEqual(t, sweep(), []string{manifest.Folder(ids[1]) + "dump.sql.zst"})
 }
 
-// A backup with far fewer rows than the newest verified one has a warning, even where another database wrote that one.
+// A backup with far fewer rows than the newest verified backup has a warning, even if another database wrote the verified one.
 func TestAShrunkenDatabaseIsNamed(t *testing.T) {
 	s, _, ids := fill(t, 3)
 	rows := func(id string, n int64) {
@@ -399,7 +399,7 @@ func TestAShrunkenDatabaseIsNamed(t *testing.T) {
 	assert.Equal(t, catalogue.Shrunk(t.Context(), s, 1), "")
 }
 
-// A backup that is made after the clock was set back, or within the same second, is the newest one.
+// A backup that is made after the clock was set back, or within the same second, counts as the newest one.
 func TestNewBackupsAreTheNewest(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)

@@ -17,22 +17,22 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// readers is the folder of the objects that announce readers: readers/ID/UNTIL-RANDOM.
+// readers is the folder of the objects by which readers announce themselves: readers/ID/UNTIL-RANDOM.
 const readers = "readers/"
 
 const untilLayout = "20060102T150405Z"
 
-// Announce records that a backup and its part of the archive are being read. Prune then keeps them until done is called, or for a day if
-// this agent is killed. With read-only credentials nothing can be announced, and a restore continues without. Announce fails with NotFound
-// if the backup has been removed.
+// Announce records that a backup and its part of the archive are being read. Prune then keeps both until done is called, or for a day if
+// this agent is killed. With read-only credentials, nothing is recorded and Announce succeeds. It fails with NotFound if the backup was
+// removed.
 func Announce(ctx context.Context, s store.Store, id string, now time.Time) (done func(), err error) {
 	random := [4]byte{}
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	name := fmt.Sprintf("%s%s/%s-%x", readers, id, now.Add(longestRun).UTC().Format(untilLayout), random)
 	done = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 		defer cancel()
-		_ = s.Delete(ctx, name) // else it ends by itself
+		_ = s.Delete(ctx, name) // otherwise the announcement expires
 	}
 	if err := s.Replace(ctx, name, []byte("{}\n")); err != nil {
 		if contract.ReasonOf(err) != contract.ReasonStoreDenied && contract.ReasonOf(err) != contract.ReasonStoreFull {
@@ -51,7 +51,7 @@ func Announce(ctx context.Context, s store.Store, id string, now time.Time) (don
 type clock struct{ now, newest time.Time }
 
 // readClock returns a time that is at most a day after the newest object of any backup, by the store's clock. So an agent whose clock is
-// ahead does not consider every backup old. If backups have stopped, the last ones stay.
+// ahead does not treat every backup as old. If no more backups are made, the last ones are kept.
 func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	c := clock{now: now}
@@ -66,15 +66,15 @@ func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error)
 	return c, err
 }
 
-// hasEnded reports whether the announced time of a reader is over, by both the agent's clock and the store's. Two clocks are used because
-// an agent whose clock is ahead must not consider every reader late. A name that cannot be parsed was written by a newer agent.
+// hasEnded reports whether the announced time of a reader has passed by both the agent's clock and the store's clock: an agent whose clock
+// is ahead must not end every reader. A name that cannot be parsed belongs to a newer agent.
 func (c clock) hasEnded(info store.Info) bool {
 	stamp, _, _ := strings.Cut(path.Base(info.Name), "-")
 	until, err := time.Parse(untilLayout, stamp)
 	return err == nil && !c.now.Before(until) && c.newest.Sub(info.Modified) > longestRun
 }
 
-// readBackups returns the IDs of the backups below a prefix that are being read. It removes the announcements of readers that were killed.
+// readBackups returns the IDs of the backups below a prefix that are being read. It removes announcements that have expired.
 func (c clock) readBackups(ctx context.Context, s store.Store, prefix string) (map[string]bool, error) {
 	infos, err := s.List(ctx, prefix)
 	if err != nil {

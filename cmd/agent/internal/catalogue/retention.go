@@ -18,21 +18,21 @@ import (
 
 // Rule selects the backups to keep.
 type Rule struct {
-	// Keep is the number of the newest good backups that stay; 0: any number.
+	// Keep is the number of newest good backups that are kept; 0: any number.
 	Keep int
-	// KeepFor is the age at which a backup may be removed; 0: age does not count. If Keep and KeepFor are given, a backup is removed when
-	// neither keeps it.
+	// KeepFor is the age at which a backup may be removed; 0: the age is ignored. If both Keep and KeepFor are set, a backup is removed
+	// only if neither keeps it.
 	KeepFor time.Duration
-	// AtLeast is the number of good backups that stay regardless of their age.
+	// AtLeast is the number of good backups that are kept regardless of their age.
 	AtLeast int
-	// PointInTime is the window in which every time must be restorable: the newest backup before the window stays.
+	// PointInTime is the window in which every time must be restorable. The newest backup before the window is kept.
 	PointInTime time.Duration
 }
 
-// Remove returns the backups that may be removed, from a catalogue with the newest first. The rule applies to the backups of each writer
-// separately: the empty backups of a recreated database with the same prefix replace no backup of the former database. These backups always
-// stay: the newest verified backup and every newer one, the newest AtLeast good ones, those that a point in time needs, and those that this
-// program cannot judge.
+// Remove returns the backups that may be removed, from a catalogue with the newest first. It applies the rule to the backups of each writer
+// separately, so that empty backups of a recreated database with the same prefix do not replace backups of the former database. It always
+// keeps the newest verified backup and every newer one, the newest AtLeast good backups, backups that a point in time needs, and backups
+// that this program cannot judge.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	done := map[string]bool{}
@@ -45,14 +45,14 @@ func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	return removed
 }
 
-// removeOf does the work of Remove for the backups of one writer.
+// removeOf is Remove for the backups of one writer.
 func (r Rule) removeOf(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	seen := counts{}
 	known := newestVerified(entries)
 	for i, e := range entries {
 		if e.Manifest == nil || e.Err != nil && !e.IsDamaged() {
-			continue // of a newer format, or not read
+			continue // of a newer format, or unreadable
 		}
 		if !r.keeps(&seen, e, now.Sub(e.Manifest.Completed)) && i > known && !e.IsVerdictUnknown {
 			removed = append(removed, e)
@@ -62,7 +62,7 @@ func (r Rule) removeOf(entries []Entry, now time.Time) []Entry {
 }
 
 // newestVerified returns the index of the newest backup that is known to be good; -1 for none. If some backups are uncertain, it returns
-// the oldest that may be good: any later backup may be the only good one.
+// the oldest one that may be good: each newer backup may be bad.
 func newestVerified(entries []Entry) int {
 	oldest := -1
 	for i := range entries {
@@ -76,14 +76,14 @@ func newestVerified(entries []Entry) int {
 	return oldest
 }
 
-// counts holds facts about the good backups that are newer than the one to judge.
+// counts counts the good backups that are newer than the backup to judge.
 type counts struct {
 	good int
-	// base reports whether one of these backups is older than the window in which every time must be restorable.
+	// base reports whether a counted backup is older than the window in which every time must be restorable.
 	base bool
 }
 
-// keeps reports whether the rule keeps a backup, and counts it.
+// keeps reports whether the rule keeps a backup, and counts the backup.
 func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
 	young := r.KeepFor > 0 && old < r.KeepFor
 	if e.IsDamaged() {
@@ -95,8 +95,8 @@ func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
 	return young || needed || seen.good <= max(r.AtLeast, r.Keep, 1)
 }
 
-// Prune removes the backups that the rule does not keep and no restore reads, then the part of the archive that no backup needs. It
-// deletes a manifest first: a backup without one does not count, wherever Prune is interrupted.
+// Prune removes the backups that the rule does not keep and no restore reads, and then the part of the archive that no backup needs. It
+// deletes a manifest before the objects, so that an interrupted Prune leaves no incomplete backup.
 func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -130,8 +130,8 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	return append(names, segments...), err
 }
 
-// stillVerified checks again the condition under which Prune may remove backups of one writer. If there was a newest verified backup, it must still be
-// verified and complete. If there was none, no remaining backup may have been verified since.
+// stillVerified checks again that Prune may remove backups of one writer. The newest verified backup, if there was one, must still be
+// verified and complete. If there was none, no remaining backup may have been verified since then.
 func stillVerified(ctx context.Context, s store.Store, entries []Entry, gone map[string]bool) error {
 	i := newestVerified(entries)
 	if i < 0 || !entries[i].isVerified() {
@@ -162,8 +162,8 @@ func noneVerified(ctx context.Context, s store.Store, entries []Entry, gone map[
 	})
 }
 
-// dropBackup removes a backup unless a restore reads it, and reports whether a restore does. It deletes the manifest first, and then checks
-// for readers again. Announce checks for the manifest after it has announced a reader, so at least one of the two detects the other.
+// dropBackup removes a backup unless a restore reads it. read reports whether a restore does. dropBackup deletes the manifest and then
+// checks for readers again. Announce records a reader and then checks for the manifest. So at least one of the two detects the other.
 func dropBackup(ctx context.Context, s store.Store, id string, c clock) (read bool, err error) {
 	if read, err = c.isRead(ctx, s, id); err != nil || read {
 		return read, err
@@ -191,8 +191,8 @@ func dropBackup(ctx context.Context, s store.Store, id string, c clock) (read bo
 	return false, nil
 }
 
-// pruneArchive removes the files of the binary log that no kept backup of their timeline needs. It removes nothing if there is no backup.
-// It also removes nothing while a restore reads a backup without a manifest, which a killed prune may leave.
+// pruneArchive removes the files of the binary log that no kept backup of their timeline needs. It removes nothing if there is no backup,
+// or while a restore reads a backup without a manifest (left by a killed prune).
 func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]string, error) {
 	read, err := c.readBackups(ctx, s, readers)
 	if err != nil {
@@ -206,13 +206,13 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]
 		return nil, err
 	}
 	var names []string
-	newest := map[string]bool{} // sources whose newest timeline was seen
+	newest := map[string]bool{} // sources whose newest timeline was visited
 	for _, head := range heads {
 		need, err := needOf(ctx, s, head, kept)
 		if err != nil {
 			return names, fmt.Errorf("find what backups need of timeline %s: %w", head.Timeline, err)
 		}
-		// A backup in progress may belong to this timeline, after all others of it.
+		// A backup in progress may belong to this timeline, as its last backup.
 		need.mayGrow = !newest[head.Source] || c.newest.Sub(head.Time) < longestRun
 		newest[head.Source] = true
 		if !need.letsGo() {
@@ -233,18 +233,18 @@ type need struct {
 	first string
 	// known reports whether all backups were read, and at least one is of this source.
 	known bool
-	// lies reports whether the timeline certainly continues a backup.
+	// lies reports whether the timeline certainly continues one of the backups.
 	lies bool
 	// mayGrow reports whether the timeline may continue a backup in progress.
 	mayGrow bool
 }
 
-// letsGo reports whether the files before first may be removed. Backups are made one after another, so a backup in progress comes after
-// each finished backup of the same timeline.
+// letsGo reports whether the files before first may be removed. A backup in progress needs none of them if the timeline continues a
+// finished backup, because backups of a timeline are made one after another.
 func (n need) letsGo() bool { return n.known && (n.lies || !n.mayGrow) }
 
-// needOf computes the first file of a timeline that the kept backups need. The result is unknown if the head is lost, if there is no
-// backup, or if a backup that cannot be read now may need an earlier file.
+// needOf computes the first file of a timeline that the kept backups need. The result is unknown in three cases: the head is lost; there is
+// no backup; a backup that cannot be read now may need an earlier file.
 func needOf(ctx context.Context, s store.Store, head manifest.Head, kept []Entry) (need, error) {
 	n, found, unknown := need{}, false, head.Lost != nil
 	timeline := &binlog.Timeline{}
@@ -258,7 +258,7 @@ func needOf(ctx context.Context, s store.Store, head manifest.Head, kept []Entry
 	for _, e := range kept {
 		m := e.Manifest
 		if m == nil {
-			unknown = unknown || contract.ReasonOf(e.Err) != contract.ReasonDamaged // a damaged backup cannot be restored
+			unknown = unknown || contract.ReasonOf(e.Err) != contract.ReasonDamaged // a damaged backup is never restored
 			continue
 		}
 		if m.Source != head.Source || !isOn(head, m) {
@@ -291,7 +291,7 @@ func dropFiles(ctx context.Context, s store.Store, head manifest.Head, first str
 		return nil, err
 	}
 	if first == "" {
-		// The head is removed last: without it, the rest of the timeline would belong to nothing.
+		// Remove the head last: without a head, the remaining segments would belong to no timeline.
 		for _, info := range infos {
 			if info.Name != folder+manifest.HeadName {
 				if err := s.Delete(ctx, info.Name); err != nil {
@@ -302,7 +302,7 @@ func dropFiles(ctx context.Context, s store.Store, head manifest.Head, first str
 		return []string{folder}, s.Delete(ctx, folder+manifest.HeadName)
 	}
 	var names []string
-	for _, manifests := range []bool{true, false} { // objects without a manifest do not count
+	for _, manifests := range []bool{true, false} { // manifests first: objects without a manifest are ignored
 		for _, info := range infos {
 			file, rest, ok := strings.Cut(strings.TrimPrefix(info.Name, folder), "/")
 			if !ok || !binlog.Older(file, first) || strings.HasSuffix(rest, ".json") != manifests {

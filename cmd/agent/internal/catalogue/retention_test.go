@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
-// by gives the entries their writers, a letter for each. Manifests that cannot be read name none.
+// by sets the writers of the entries, a letter for each. Entries without a readable manifest get no writer.
 func by(writers string, entries []Entry) []Entry {
 	for i := range entries {
 		if entries[i].Manifest != nil && writers != "" {
@@ -26,8 +26,9 @@ func by(writers string, entries []Entry) []Entry {
 	return entries
 }
 
-// catalogue makes entries of a text, newest first, a day apart: g good, v verified, f proven damaged,
-// o failed for any reason by an older agent, u with a verdict that cannot be read, d an object missing, m that of a verified one, n newer format, s not to be read, w that of a verified one.
+// catalogue makes entries from a text, newest first, a day apart. g: good; v: verified; f: proven damaged; o: failed for any reason, by an
+// older agent; u: unreadable verdict; d: object missing; m: verified, object missing; n: newer format; s: unreadable; w: unreadable,
+// verified.
 func catalogue(text string) []Entry {
 	var entries []Entry
 	for i, c := range text {
@@ -60,7 +61,7 @@ func TestRetention(t *testing.T) {
 		name, have string
 		rule       Rule
 		removed    string
-		writers    string // "": one
+		writers    string // "": all entries have one writer
 	}{
 		{"the newest stay", "ggggg", Rule{Keep: 2}, "cde", ""},
 		{"by age", "ggggg", Rule{KeepFor: 3 * day}, "de", ""},
@@ -94,14 +95,15 @@ func TestRetention(t *testing.T) {
 				removed += e.ID
 			}
 			if removed != c.removed {
-				t.Errorf("removed %q, wanted %q", removed, c.removed)
+				t.Errorf("removed %q, want %q", removed, c.removed)
 			}
 		})
 	}
 }
 
-// For any catalogue, writers and rule, the newest verified backup of each writer and all newer ones of that writer stay. If no verification is
-// certain, the oldest backup that may be verified counts instead. At least as many backups of each writer stay as the rule demands.
+// For any catalogue, writers and rule, Remove keeps the newest verified backup of each writer and all newer backups of that writer. If no
+// verification is certain, it keeps the oldest backup that may be verified and all newer ones. It keeps as many backups of each writer as
+// the rule requires.
 func TestRetentionAlways(t *testing.T) {
 	random := chance.New(t, 1)
 	for range 20_000 {
@@ -125,7 +127,7 @@ func TestRetentionAlways(t *testing.T) {
 	}
 }
 
-// broken returns the violated rule of a removal of backups. Only the backups of the own writer count.
+// broken returns the rule that a removal of backups violates. It counts only the backups of own.
 func broken(text string, own func(i int) bool, rule Rule, removed map[string]bool) string {
 	good, left, verified, maybe := 0, 0, -1, -1
 	for i, c := range text {

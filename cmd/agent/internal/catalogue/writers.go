@@ -13,9 +13,9 @@ import (
 // mostWriters limits the writers that a message names.
 const mostWriters = 5
 
-// ofOneWriter returns the backups among which a restore chooses the latest: those of the given writer, or, if it has none, those of the
-// only other writer. It fails if there are several others: a person must name a backup. Backups of older agents have no writer, and count
-// only if the store has no second writer. The note reports that a backup of another writer is used, or that another writer's backup has
+// ofOneWriter returns the backups among which a restore selects the latest: those of the given writer, or, if there are none, those of the
+// only other writer. It fails if there are several others: the user must name a backup. Backups of older agents have no writer, and count
+// only if the store has no second writer. The note reports that a backup of another writer is used, or that a backup of another writer has
 // more rows; "" for neither.
 func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err error) {
 	newest, others := newestOf(entries, writer)
@@ -42,7 +42,8 @@ func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err
 	return nil, "", contract.Errorf(contract.ReasonRefused, "the store has backups of %d resources, and the latest one may be of the wrong one: give the ID of a backup. The newest of each: %s", len(others), strings.Join(all, ", "))
 }
 
-// newestOf returns the newest backup of each writer, and the writers except one, by the age of their newest backups.
+// newestOf returns the newest backup of each writer. others are the writers except the given one, sorted by the age of their newest
+// backups.
 func newestOf(entries []Entry, writer string) (newest map[string]*Entry, others []string) {
 	newest = map[string]*Entry{}
 	for i, e := range entries {
@@ -56,7 +57,7 @@ func newestOf(entries []Entry, writer string) (newest map[string]*Entry, others 
 	return newest, others
 }
 
-// ofWriter returns the backups of a writer. It includes backups whose manifest cannot be read, because their writer is unknown.
+// ofWriter returns the backups of a writer, and the backups whose writer is unknown because their manifest cannot be read.
 func ofWriter(entries []Entry, writer string) (same []Entry) {
 	for _, e := range entries {
 		if e.Manifest == nil || e.Manifest.Writer == writer {

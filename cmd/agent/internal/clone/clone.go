@@ -15,22 +15,21 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Quiet are the options of each server of this package: it keeps no log, generates no GTIDs, replicates nothing and runs no events.
+// Quiet are the options of every server of this package: no binary log, no new GTIDs, no replication and no events.
 var Quiet = []string{"--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--loose-skip-replica-start=ON", "--relay-log=relay", "--event-scheduler=OFF", "--performance-schema=ON",
 	"--plugin-load-add=mysql_clone.so"}
 
 // Scratch are the options of servers on data that is deleted with the pod. These servers write to the page cache, from which the next
-// reader reads, and do not wait for the disk: files.Put reports failed writes. They neither load nor save a buffer pool, and create no
+// reader reads, and do not flush to the disk: files.Put reports failed writes. They neither load nor save a buffer pool, and create no
 // keys.
 var Scratch = []string{"--innodb-flush-method=nosync", "--loose-innodb-log-writer-threads=OFF", "--innodb-use-native-aio=OFF",
 	"--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF",
 	"--loose-auto-generate-certs=OFF", "--loose-sha256-password-auto-generate-rsa-keys=OFF", "--loose-caching-sha2-password-auto-generate-rsa-keys=OFF"}
 
-// Small are the options of a server without data that only copies another one.
+// Small are the options of a server without data that only receives a copy.
 var Small = []string{"--loose-innodb-redo-log-capacity=32M", "--innodb-buffer-pool-size=16M"}
 
-// On starts a server on a copy, runs statements with the temporary account, and stops the server cleanly. The account is removed at the
-// end.
+// On starts a server on a copy, calls do with a temporary account, removes the account, and stops the server cleanly.
 func On(ctx context.Context, i *restore.Instance, do func(*server.Conn) error) error {
 	defer i.Kill()
 	if err := i.Enter(ctx, Quiet...); err != nil {
@@ -50,7 +49,7 @@ func On(ctx context.Context, i *restore.Instance, do func(*server.Conn) error) e
 	return i.Stop(ctx)
 }
 
-// Bounded runs statements, and ends their server when the context ends.
+// Bounded calls do, and kills the server when the context ends.
 func Bounded(ctx context.Context, i *restore.Instance, do func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- do() }()
@@ -69,22 +68,22 @@ type Donor struct {
 	Name string
 	Host string
 	Port int
-	// User may copy the server: it has BACKUP_ADMIN.
+	// User is an account with BACKUP_ADMIN.
 	User, Password string
 	// HasTLS makes the copy fail without TLS.
 	HasTLS bool
-	// Answers fails while the server does not answer.
+	// Answers returns an error while the server does not answer.
 	Answers func(context.Context) error
 }
 
 const (
-	// looks is the interval between queries of a server that is being copied. silence is the time without an answer after which the copy is
-	// abandoned: a frozen server does not end a connection.
+	// looks is the interval between queries of the server during a copy. silence is the time without an answer after which the copy fails:
+	// a frozen server does not close its connections.
 	looks   = 5 * time.Second
 	silence = 2 * time.Minute
 )
 
-// silent returns when the server has not answered for a time, or the context ends.
+// silent returns when the server has not answered for the time silence, or when the context ends.
 func (d Donor) silent(ctx context.Context) error {
 	for last := time.Now(); ; {
 		select {
@@ -104,8 +103,8 @@ func (d Donor) silent(ctx context.Context) error {
 // codeNoRoom is the server's error for a volume that is too small for a copy.
 const codeNoRoom = 3873
 
-// Copy copies the donor to a folder that does not exist, by a server on other data. The server first compares the size of the donor's data
-// with the free space of the volume. ready is called when the server runs and nothing has been copied yet.
+// Copy copies the donor to a new folder. The copying server, helper, runs on other data. It first compares the size of the donor's data
+// with the free space of the volume. ready is called when the helper runs, before anything is copied.
 func (d Donor) Copy(ctx context.Context, helper *restore.Instance, folder string, ready func(*server.Conn) error) error {
 	defer helper.Kill()
 	if err := helper.Init(ctx); err != nil {
@@ -138,7 +137,7 @@ func (d Donor) Copy(ctx context.Context, helper *restore.Instance, folder string
 	})
 	switch {
 	case err == nil:
-		return nil // the copy is complete, so other errors of this server do not matter
+		return nil // the copy is complete, so later errors of the helper do not matter
 	case watched.Err() != nil:
 		return context.Cause(watched)
 	case server.Code(err) == codeNoRoom:

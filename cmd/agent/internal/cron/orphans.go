@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt makes this program the parent of processes whose parent has ended, as the first process of a container is by itself.
+// Adopt makes this program the parent of orphaned processes, as the first process of a container is by default.
 func Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
@@ -22,22 +22,23 @@ func Adopt() error {
 	return nil
 }
 
-// reapTries bounds the rounds in which orphans are killed: each killed process may leave further orphans.
+// reapTries bounds the rounds in which orphans are killed: killing a process may orphan further processes.
 const reapTries = 100
 
-// Reap collects orphans that have ended. While no run is active, it kills the other orphans, because finished runs left them.
+// Reap collects the exit codes of orphans that have ended. While no run is active, it kills all other orphans, because they belong to
+// finished runs.
 func (c *Command) Reap() {
 	for range reapTries {
 		if c.reap() == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // until the killed processes have ended
+		time.Sleep(5 * time.Millisecond) // wait for the killed processes to end
 	}
 }
 
-// reap is one round. It returns the number of processes that it killed.
+// reap runs one round. It returns the number of processes that it killed.
 func (c *Command) reap() (killed int) {
-	c.mu.Lock() // while a process starts, it is not in runs yet
+	c.mu.Lock() // a process that is being started is not in runs yet
 	defer c.mu.Unlock()
 	for _, child := range children() {
 		switch {
@@ -62,7 +63,7 @@ type child struct {
 func children() (found []child) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // without /proc orphans stay until the container ends
+		return nil // without /proc, orphans run until the container ends
 	}
 	self := []byte(strconv.Itoa(os.Getpid()))
 	for _, entry := range entries {
@@ -74,7 +75,7 @@ func children() (found []child) {
 		if err != nil {
 			continue
 		}
-		// The name in parentheses may have any character. State and parent follow.
+		// The name in parentheses may contain any character. The state and the parent follow it.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) > 1 && bytes.Equal(fields[1], self) {
 			found = append(found, child{pid: pid, hasEnded: fields[0][0] == 'Z'})

@@ -30,7 +30,7 @@ func ParsePolicy(text string) (Policy, error) {
 const (
 	// maxRuns bounds the concurrent runs of policy Allow.
 	maxRuns = 100
-	// clockBack is the maximum time by which the clock may go back without a second run of a tick. If the clock goes back by more, past
+	// clockBack is the maximum time by which the clock may go back without a second run of a tick. If the clock goes back further, past
 	// ticks become due again.
 	clockBack = time.Minute
 	// clockForward is the maximum age of missed ticks that are counted.
@@ -39,12 +39,12 @@ const (
 
 // Verdict is the decision at a point in time.
 type Verdict struct {
-	// Start is the tick of the run to start; zero for none.
+	// Start is the tick whose run starts; zero for none.
 	Start time.Time
-	// Stop reports whether all runs must end, because another one replaces them.
+	// Stop reports whether all runs must end, because a new run replaces them.
 	Stop bool
-	// Skipped, Late and Refused count ticks without a run: another run was active, the starting deadline has passed, and too many runs
-	// were active.
+	// Skipped, Late and Refused count ticks without a run, by reason: another run was active, the starting deadline has passed, or too many
+	// runs were active.
 	Skipped, Late, Refused int
 	// ClockWentBack reports whether the clock went back by more than clockBack.
 	ClockWentBack bool
@@ -54,21 +54,21 @@ type Verdict struct {
 type Planner struct {
 	Next   func(after time.Time) time.Time
 	Policy Policy
-	// StartingDeadline is the maximum delay of a run in seconds; nil for any.
+	// StartingDeadline is the maximum delay of a run in seconds; nil for no limit.
 	StartingDeadline *int64
 
 	due     time.Time // the next tick; zero for none
-	seen    time.Time // the last time passed to At
-	pending time.Time // the last tick that waits for the end of a run; zero for none
+	seen    time.Time // the last argument of At
+	pending time.Time // the last tick that waits for a run to end; zero for none
 }
 
-// Begin sets the time after which ticks count.
+// Begin sets the time after which ticks are due.
 func (p *Planner) Begin(now time.Time) { p.seen, p.due = now, p.Next(now) }
 
 // Due returns the next tick.
 func (p *Planner) Due() time.Time { return p.due }
 
-// At decides whether a run starts at a time, with a number of active runs. Of several due ticks, the last one counts, as for a CronJob.
+// At decides whether a run starts now, while active runs exist. Of several due ticks, only the last one starts a run, as for a CronJob.
 func (p *Planner) At(now time.Time, active int) Verdict {
 	var v Verdict
 	if now.Before(p.seen.Add(-clockBack)) {
@@ -90,7 +90,7 @@ func (p *Planner) At(now time.Time, active int) Verdict {
 	return v
 }
 
-// take returns the last tick that is due, or zero, and counts the ticks before it.
+// take returns the last due tick, or zero, and the number of due ticks before it.
 func (p *Planner) take(now time.Time) (last time.Time, before int) {
 	if !p.due.IsZero() && p.due.Before(now.Add(-clockForward)) {
 		p.due = p.Next(now.Add(-clockForward))
@@ -107,7 +107,7 @@ func (p *Planner) take(now time.Time) (last time.Time, before int) {
 	return last, before
 }
 
-// tick decides about a tick that is due.
+// tick decides about one due tick.
 func (p *Planner) tick(v *Verdict, tick, now time.Time, active int) {
 	switch {
 	case active == 0 || p.Policy == Allow && active < maxRuns:
@@ -126,7 +126,7 @@ func (p *Planner) tick(v *Verdict, tick, now time.Time, active int) {
 	}
 }
 
-// start starts the run of a tick unless it is too late. A delay counts in whole seconds.
+// start starts the run of a tick unless the starting deadline has passed. It truncates the delay to seconds.
 func (p *Planner) start(v *Verdict, tick, now time.Time) {
 	if late := now.Sub(tick) / time.Second; p.StartingDeadline != nil && int64(late) > *p.StartingDeadline {
 		v.Late++

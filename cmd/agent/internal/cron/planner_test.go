@@ -17,11 +17,11 @@ func at(t *testing.T, text string) time.Time {
 	return moment
 }
 
-// Each row passes times and numbers of active runs to a planner, and has the ticks that start runs.
+// Each row passes times and numbers of active runs to a planner. It has the ticks that must start runs.
 func TestPlanner(t *testing.T) {
 	t.Parallel()
 	type look struct {
-		at     string // seconds after the begin, or a time
+		at     string // seconds after the beginning, or a time
 		active int
 		want   Verdict // Start is compared with start
 		start  string

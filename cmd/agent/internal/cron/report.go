@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// Report has the results of runs. The zero value is ready for use.
+// Report collects the results of runs. The zero value is ready for use.
 type Report struct {
 	mu      sync.Mutex
 	active  int
-	last    *Outcome       // the last run that ended by itself or by its deadline
+	last    *Outcome       // the last run that ended neither by a replacement nor with the pod
 	counts  map[string]int // runs by result
 	missed  map[string]int // ticks without a run, by reason
-	seconds float64        // duration of all runs
-	good    time.Time      // the end of the last run that succeeded
+	seconds float64        // total duration of all runs
+	good    time.Time      // when the last successful run ended
 }
 
-// Started counts a run that begins.
+// Started counts a run that started.
 func (r *Report) Started() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active++
 }
 
-// Ended records the outcome of a run. A run that was replaced or stopped with the pod neither succeeded nor failed.
+// Ended records the outcome of a run. A run that was replaced or stopped with the pod counts neither as success nor as failure.
 func (r *Report) Ended(o Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func add(counts map[string]int, key string, n int) map[string]int {
 	return counts
 }
 
-// Problem returns the reason why the last run did not succeed; "" if it did, and before the first.
+// Problem returns the reason why the last run did not succeed. It returns "" after a success and before the first run.
 func (r *Report) Problem() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// Command starts a program like a container: a run ends when its first process ends, and its remaining processes are killed.
+// Command starts a program as a container does: a run ends when its first process ends, and the remaining processes of the run are killed.
 type Command struct {
 	Argv []string
-	// ActiveDeadline is the maximum duration of a run; 0 for any.
+	// ActiveDeadline is the maximum duration of a run; 0 for no limit.
 	ActiveDeadline time.Duration
 	// Grace is the time between SIGTERM and SIGKILL.
 	Grace time.Duration
 
 	mu   sync.Mutex
-	runs map[int]*run // by the ID of the process
+	runs map[int]*run // by process ID
 }
 
 // run is a run whose process exists.
 type run struct {
 	process *os.Process
-	result  string        // the reason for its end by the agent; "" for none
+	result  string        // the reason for which the agent ended the run; "" for none
 	ended   chan struct{} // closed when the process has ended
 }
 
@@ -65,7 +65,7 @@ func (c *Command) watch(cmd *exec.Cmd, r *run, o Outcome, ended func(Outcome)) {
 	if c.ActiveDeadline > 0 {
 		deadline = time.AfterFunc(c.ActiveDeadline, func() { c.end(r, Deadline) })
 	}
-	_ = cmd.Wait() // the state has the exit code
+	_ = cmd.Wait() // the process state has the exit code
 	close(r.ended)
 	if deadline != nil {
 		deadline.Stop()
@@ -81,7 +81,7 @@ func (c *Command) watch(cmd *exec.Cmd, r *run, o Outcome, ended func(Outcome)) {
 	ended(o)
 }
 
-// describe completes the outcome of a process that has ended.
+// describe sets the outcome of a process that has ended.
 func (c *Command) describe(o *Outcome, state *os.ProcessState, result string) {
 	o.Code = state.ExitCode()
 	status, _ := state.Sys().(syscall.WaitStatus)
@@ -101,7 +101,7 @@ func (c *Command) describe(o *Outcome, state *os.ProcessState, result string) {
 	}
 }
 
-// Stop ends all runs.
+// Stop ends all runs, with a result.
 func (c *Command) Stop(result string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,8 +110,8 @@ func (c *Command) Stop(result string) {
 	}
 }
 
-// end sends SIGTERM to the process of a run, as a kubelet does, and SIGKILL to its whole group after the grace period. If end is called
-// again, the first reason stays.
+// end sends SIGTERM to the process of a run, as a kubelet does. After the grace period it sends SIGKILL to the whole process group. A
+// second call does not change the result.
 func (c *Command) end(r *run, result string) {
 	c.mu.Lock()
 	isFirst := r.result == ""
@@ -122,7 +122,7 @@ func (c *Command) end(r *run, result string) {
 	if !isFirst {
 		return
 	}
-	_ = r.process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = r.process.Signal(syscall.SIGTERM) // the process may have ended already
 	select {
 	case <-r.ended:
 	case <-time.After(c.Grace):

@@ -16,10 +16,10 @@ import (
 	"gotest.tools/v3/poll"
 )
 
-// patience is exhausted by a hang alone.
+// patience limits waits. Only a hang exceeds it.
 var patience = poll.WithTimeout(5 * time.Minute)
 
-// start starts a run of a shell script, and returns where its outcome arrives.
+// start starts a run of a shell script. The returned channel receives the outcome.
 func start(c *Command, script string) chan Outcome {
 	c.Argv = []string{"sh", "-c", script}
 	outcomes := make(chan Outcome, 1)
@@ -34,7 +34,7 @@ func TestOutcomes(t *testing.T) {
 		name, script, result, problem string
 		code                          int
 		command                       *Command
-		isReady                       bool // its deadline passes when it has made the file "ready"
+		isReady                       bool // the run's deadline passes after the run has created the file "ready"
 	}{
 		{name: "success", script: "exit 0", result: Succeeded},
 		{name: "exit code", script: "exit 3", result: Failed, problem: "exit code 3", code: 3},
@@ -95,8 +95,8 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// As in a container, no process of a run remains after its first process has ended: neither in its process group, nor in another session,
-// nor as a zombie.
+// After the first process of a run has ended, no process of the run remains, as in a container: neither in its process group, nor in
+// another session, nor as a zombie.
 func TestNothingOfARunIsLeft(t *testing.T) {
 	assert.NilError(t, Adopt())
 	folder := t.TempDir()
@@ -114,7 +114,7 @@ func TestNothingOfARunIsLeft(t *testing.T) {
 	assert.Equal(t, len(children()), 0)
 }
 
-// An orphan that ends during its run does not stay a zombie.
+// An orphan that ends during its run is not left as a zombie.
 func TestOrphansOfARunAreReaped(t *testing.T) {
 	assert.NilError(t, Adopt())
 	folder := t.TempDir()

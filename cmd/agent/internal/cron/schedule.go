@@ -7,7 +7,7 @@
 //   - schedule.go parses the schedule.
 //   - planner.go decides which tick starts a run. It has no clock.
 //   - scheduler.go waits for ticks and for the ends of runs.
-//   - run.go starts and ends processes, orphans.go ends what they leave.
+//   - run.go starts and ends processes. orphans.go ends orphaned processes.
 //   - report.go serves metrics and the readiness.
 package cron
 
@@ -15,19 +15,19 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // the image may have no time zones
+	_ "time/tzdata" // for images without time zones
 
 	robfig "github.com/robfig/cron/v3"
 )
 
-// Schedule computes ticks.
+// Schedule computes the ticks of a cron expression.
 type Schedule struct {
 	spec robfig.Schedule
 	zone *time.Location
 }
 
-// Parse parses a schedule of six fields, the first of which is the second. An empty time zone means UTC. A schedule without any tick after
-// now is refused.
+// Parse parses a schedule of six fields. The first field is the second. An empty time zone means UTC. Parse refuses a schedule that has no
+// tick after now.
 func Parse(text, zone string, now time.Time) (*Schedule, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
@@ -47,5 +47,6 @@ func Parse(text, zone string, now time.Time) (*Schedule, error) {
 	return s, nil
 }
 
-// Next returns the first tick after a time, or zero if there is none within five years. Local times that the time zone skips have no tick.
+// Next returns the first tick after a time, or zero if there is none within five years. A local time that does not exist, because of
+// daylight saving time, has no tick.
 func (s *Schedule) Next(after time.Time) time.Time { return s.spec.Next(after.In(s.zone)) }

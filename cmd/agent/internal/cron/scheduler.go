@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// look is the longest wait between two reads of the clock: a timer does not react when the clock is set.
+// look is the longest wait between two reads of the clock. (Timers do not react when the clock is set.)
 const look = 5 * time.Second
 
-// now returns the time without the monotonic clock, which does not follow when the clock is set.
+// now returns the time without the monotonic clock, which ignores that the clock is set.
 func now() time.Time { return time.Now().Round(0) }
 
 // Outcome is the result of a run.
 type Outcome struct {
 	Tick, Began, Ended time.Time
-	// Code is the exit code; 128 and the signal's number if a signal ended the command, 127 or 126 if the command could not start.
+	// Code is the exit code; 128 plus the signal's number if a signal ended the command; 127 or 126 if the command could not start.
 	Code int
 	// Result is one of the results below.
 	Result string
-	// Problem is the reason why the run did not succeed; "" if it did.
+	// Problem is the reason why the run did not succeed; "" after a success.
 	Problem string
 }
 
@@ -33,14 +33,14 @@ const (
 	Failed    = "failed"
 	Deadline  = "deadline_exceeded"
 	Replaced  = "replaced"
-	Stopped   = "stopped" // with the pod
+	Stopped   = "stopped" // ended with the pod
 )
 
 // Runner starts runs.
 type Runner interface {
-	// Start starts the run of a tick. ended is called once, from another goroutine.
+	// Start starts the run of a tick. It calls ended once, from another goroutine.
 	Start(tick time.Time, ended func(Outcome))
-	// Stop ends all runs: SIGTERM, and SIGKILL after the grace period. It does not wait.
+	// Stop ends all runs with SIGTERM, and with SIGKILL after the grace period. It returns immediately.
 	Stop(result string)
 }
 
@@ -52,7 +52,7 @@ type Scheduler struct {
 	Log     io.Writer
 }
 
-// Run starts runs until the context ends, then ends the active ones and returns when there are none.
+// Run starts runs until the context ends. Then it ends the active runs, and returns when none is active.
 func (s *Scheduler) Run(ctx context.Context) {
 	outcomes := make(chan Outcome, maxRuns)
 	active := 0
@@ -86,7 +86,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// wait returns the time until the next look at the clock.
+// wait returns the time until the clock must be read again.
 func (s *Scheduler) wait() time.Duration {
 	due := s.Planner.Due()
 	if due.IsZero() {

@@ -1,7 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package draft writes a backup in progress: first its objects, then the manifest. Objects without a manifest do not count.
+// Package draft writes the files of a new backup: first the objects, then the manifest. Objects without a manifest do not count as a
+// backup.
 package draft
 
 import (
@@ -26,15 +27,15 @@ import (
 // Options holds the source, the destination and the encryption keys of a backup.
 type Options struct {
 	Store store.Store
-	// Recipients and Keys are the public keys to encrypt to, parsed and as text; none: the backup is not encrypted.
+	// Recipients and Keys are the public keys for the encryption, parsed and as text. If they are empty, the backup is not encrypted.
 	Recipients []age.Recipient
 	Keys       []string
-	// Source names the data, as in the manifest.
+	// Source names the data, as in manifest.Backup.
 	Source string
-	// Writer identifies the owner of the data among all clusters, as in the manifest, such as a UID. Without a Writer, other writers are
-	// not refused.
+	// Writer identifies the owner of the data among all clusters, as in manifest.Backup, such as a UID. If Writer is empty, a store with
+	// data of other writers is not refused.
 	Writer string
-	// Annotations go into the manifest.
+	// Annotations are stored in the manifest.
 	Annotations map[string]string
 	// Progress receives the number of bytes written before compression; it may be nil.
 	Progress func(contract.Progress)
@@ -43,14 +44,14 @@ type Options struct {
 // Draft is a backup in progress.
 type Draft struct {
 	Options
-	// Manifest is the manifest to write. The creator of the backup completes it.
+	// Manifest is the manifest to write. The caller sets its remaining fields.
 	Manifest manifest.Backup
-	// InFrames compresses objects on all processors, by seal.NewFramed.
+	// InFrames makes seal.NewFramed compress objects on all processors.
 	InFrames bool
 }
 
-// Begin returns a draft and writes nothing to the store. Its ID sorts after those of all stored backups, even if the clock was set back in
-// between: the newest backup must not look like the oldest.
+// Begin returns a draft and writes nothing to the store. The draft's ID sorts after the IDs of all stored backups, even if the clock was
+// set back: otherwise the newest backup would look older.
 func Begin(ctx context.Context, o Options) (*Draft, error) {
 	infos, err := o.Store.List(ctx, manifest.Backups)
 	if err != nil {
@@ -63,16 +64,16 @@ func Begin(ctx context.Context, o Options) (*Draft, error) {
 		}
 	}
 	random := [4]byte{}
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	started := time.Now().UTC().Truncate(time.Second)
 	return &Draft{Options: o, Manifest: manifest.Backup{Format: manifest.Format, ID: manifest.IDAfter(newest, started, random), Started: started, Source: o.Source,
 		Writer: o.Writer, Recipients: o.Keys, Annotations: o.Annotations}}, nil
 }
 
-// claimFor is the time after which a claim that is not renewed ends.
+// claimFor is the time after which a claim expires if it is not renewed.
 const claimFor = 2 * time.Minute
 
-// Claim prevents other clusters from writing to this place of the store until done is called.
+// Claim prevents other clusters from writing to this folder of the store until done is called.
 func (o Options) Claim(ctx context.Context) (done func(), err error) {
 	if o.Writer == "" {
 		return func() {}, nil
@@ -81,7 +82,7 @@ func (o Options) Claim(ctx context.Context) (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return lease.Keep(ctx, func(error) {}), nil // the next draft is refused with an error
+	return lease.Keep(ctx, func(error) {}), nil // if the claim is lost, the next draft fails
 }
 
 // Put seals the output of write into an object of the backup, and returns its manifest entry.
@@ -91,7 +92,7 @@ func (d *Draft) Put(ctx context.Context, name string, write func(io.Writer) erro
 	stored := make(chan error, 1)
 	go func() {
 		err := d.Store.Put(ctx, manifest.Folder(d.Manifest.ID)+name, pr)
-		_ = pr.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // ends writing when the store has failed
+		_ = pr.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // unblocks write after the store has failed
 		stored <- err
 	}()
 	sealed, err := d.seal(pw)
@@ -100,7 +101,7 @@ func (d *Draft) Put(ctx context.Context, name string, write func(io.Writer) erro
 			err = sealed.Close()
 		}
 	}
-	_ = pw.CloseWithError(err) // nil: the end
+	_ = pw.CloseWithError(err) // nil marks the end of the content
 	if storeErr := <-stored; storeErr != nil && (err == nil || errors.Is(err, io.ErrClosedPipe)) {
 		err = storeErr
 	}
@@ -131,8 +132,8 @@ func (d *Draft) Present(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes the manifest after all objects that it names are in the store. If this agent was frozen, another agent may have removed its
-// objects as leftovers: therefore Commit checks the objects again after the write.
+// Commit writes the manifest after it has checked that the store has all objects of the manifest. While this agent was frozen, another
+// agent may have removed the objects as leftovers: Commit therefore checks the objects again after the write.
 func (d *Draft) Commit(ctx context.Context) error {
 	if err := d.Present(ctx); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (d *Draft) Commit(ctx context.Context) error {
 	return d.Present(ctx)
 }
 
-// Discard removes the objects of a failed backup, its manifest first. If Discard fails, a later run removes the rest.
+// Discard removes a failed backup: first the manifest, then the objects. A later run removes objects that Discard could not remove.
 func (d *Draft) Discard(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
@@ -174,7 +175,7 @@ func (d *Draft) counted(w io.Writer) io.Writer {
 	return &progress{w: w, report: d.Progress}
 }
 
-// progress reports the bytes that were written, every two seconds.
+// progress reports the number of written bytes every two seconds.
 type progress struct {
 	w      io.Writer
 	report func(contract.Progress)

@@ -15,7 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A dump program that crashes differs from one that fails or is killed for its memory: another try may succeed.
+// A dump program that crashes is reported differently from a program that fails or is killed for its memory: only after a crash, another
+// try may succeed.
 func TestCrashOfTheDumpProgram(t *testing.T) {
 	for end, crashed := range map[string]bool{"kill -SEGV $$": true, "kill -ABRT $$": true, "kill -KILL $$": false, "exit 2": false, "exit 139": false} {
 		program := filepath.Join(t.TempDir(), "mysqldump")
@@ -27,7 +28,7 @@ func TestCrashOfTheDumpProgram(t *testing.T) {
 	}
 }
 
-// A dump with a row that no server loads fails by the name of its table.
+// A dump with a row that no server can load fails. The error names the row's table.
 func TestDumpOfALongRow(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "mysqldump")
 	assert.NilError(t, os.WriteFile(program, []byte("#!/bin/sh\ncase \"$*\" in *--version*) echo 'mysqldump  Ver 10.19 Distrib 10.11.19-MariaDB'; exit;; *--help*) exit;; esac\n"+

@@ -22,30 +22,30 @@ import (
 // Options selects the data to dump.
 type Options struct {
 	Server server.Options
-	// Schemas are dumped, all of them at one position.
+	// Schemas are the schemas to dump, all at one position.
 	Schemas []string
 	// Zones dumps the rows of ZoneTables instead of Schemas.
 	Zones bool
-	// Ignored lists views to skip, as schema.name. History includes the former versions of rows.
+	// Ignored lists views to omit, as schema.name. History adds the former versions of rows.
 	Ignored []string
 	History bool
-	// Position records the position in the binary log, which locks all tables for a moment.
+	// Position records the position in the binary log. For that, the server locks all tables for a moment.
 	Position bool
-	// Version is the server's.
+	// Version is the version of the server.
 	Version server.Version
-	// Begun is called once, after the position of the dump is fixed and before definitions and rows are read. An error ends the dump. It
-	// may be nil.
+	// Begun is called once, after the dump's position is fixed and before the program reads definitions and rows. An error of Begun ends
+	// the dump. Begun may be nil.
 	Begun func() error
 	// limit replaces longestStatement; 0 for the default.
 	limit int64
-	// Conn is a connection to the server. It is used to read the global variables, which apply to the dump program, and to detect whether
-	// the program needs TLS; nil for neither.
+	// Conn is a connection to the server, or nil. Run uses it to read the global variables that apply to the dump program, and to detect
+	// whether the program must use TLS.
 	Conn *server.Conn
 }
 
-// arguments returns the arguments of the dump program, whose version may differ from the server's; help lists its options.
+// arguments returns the arguments of the dump program. The program's version may differ from the server's. help is its list of options.
 func (o Options) arguments(tool server.Version, help string) []string {
-	// LOCK TABLES is left out: a locked table whose defaults come from a sequence cannot be loaded.
+	// LOCK TABLES is omitted: a locked table whose defaults come from a sequence cannot be loaded.
 	args := []string{"--single-transaction", "--skip-add-locks", "--quick", "--hex-blob", "--order-by-primary", "--dump-date=0", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
 	if o.Position {
 		args = append(args, tool.Words().DumpPosition)
@@ -56,7 +56,8 @@ func (o Options) arguments(tool server.Version, help string) []string {
 			args = append(args, "--column-statistics=0")
 		}
 	}
-	// MySQL's program uses TLS where the server offers it. MariaDB's needs an option for it; newer ones verify the certificate, too.
+	// MySQL's program uses TLS if the server offers TLS. MariaDB's program needs an option for that. Its newer versions also verify the
+	// certificate.
 	if tool.Flavour == server.MariaDB && o.Conn != nil && o.Conn.TLS() != nil && o.Server.CA == "" {
 		args = append(args, "--ssl", "--skip-ssl-verify-server-cert")
 	}
@@ -80,13 +81,13 @@ func hasInitCommand(tool server.Version, help string) bool {
 	return tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=")
 }
 
-// whole has the values of variables that a complete dump needs. With other values, a SELECT returns only a part of a table, or SHOW CREATE
-// a part of a definition.
+// whole has the values of variables for a complete dump. With other values, a SELECT returns only a part of a table, or SHOW CREATE returns
+// only a part of a definition.
 var whole = []struct{ name, value string }{
 	{"sql_select_limit", "18446744073709551615"}, {"system_versioning_asof", "DEFAULT"}, {"show_gipk_in_create_table_and_information_schema", "ON"},
 }
 
-// session returns the statement that sets the values of whole in a session of the dump program, without a time limit.
+// session returns the statement that sets the values of whole and removes the time limit in a session of the dump program.
 func (o Options) session() string {
 	statement := "SET SESSION max_execution_time = 0, " + whole[0].name + " = " + whole[0].value
 	if o.Version.AtLeast(8, 0, 30) {
@@ -95,7 +96,7 @@ func (o Options) session() string {
 	return statement
 }
 
-// readsWhole refuses a server whose sessions would dump a part of its data, which no later check could detect.
+// readsWhole refuses a server on which the dump program would omit a part of the data: no later check can detect that.
 func (o Options) readsWhole() error {
 	for _, v := range whole {
 		value, err := o.Conn.Variable(v.name)
@@ -109,11 +110,11 @@ func (o Options) readsWhole() error {
 	return nil
 }
 
-// ZoneTables are the tables of schema mysql with the named time zones.
+// ZoneTables are the tables of the schema mysql that hold the named time zones.
 var ZoneTables = []string{"time_zone", "time_zone_leap_second", "time_zone_name", "time_zone_transition", "time_zone_transition_type"}
 
-// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless the program's exit code, its last line and the end of its
-// output all show that the dump is complete.
+// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless the dump is complete by the program's exit code, by its last
+// line, and by the end of its output.
 func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner, error) {
 	tool, err := server.ProgramVersion(ctx, program)
 	if err != nil {
@@ -147,7 +148,7 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	widen(r)
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Start()
-	_ = pipe.Close() // the child has its own
+	_ = pipe.Close() // the child process has its own descriptor
 	if err != nil {
 		return nil, contract.Errorf(contract.ReasonDumpFailed, "run %s: %w", program, err)
 	}
@@ -203,14 +204,15 @@ func refused(o server.Options, words string, err error) error {
 	return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %s: %w", o.Address, server.Explain(words), err)
 }
 
-// isCrash reports whether a process ended because of a fault in its own code. A kill by the kernel for lack of memory does not count,
-// because it would happen again.
+// isCrash reports whether a process ended because of a fault in its code. A kill by the kernel for lack of memory is no crash, because it
+// would happen again.
 func isCrash(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
 }
 
-// begins is a scanner that calls Begun when the dump's position is fixed: a program writes it before it reads definitions.
+// begins is a scanner that calls Begun when the output has the dump's position. The program writes the position before it reads
+// definitions.
 type begins struct {
 	*Scanner
 	options Options
@@ -230,7 +232,7 @@ func (b *begins) Write(text []byte) (int, error) {
 
 const blockSize = 512 << 10
 
-// relay copies r to the scanner and to w concurrently, each at its own speed.
+// relay copies r to scanner and to w concurrently. Neither waits for the other.
 func relay(r io.Reader, scanner io.Writer, w io.Writer) error {
 	free, full, scanned := make(chan []byte, 6), make(chan []byte, 6), make(chan []byte, 6)
 	for range cap(free) {
@@ -264,7 +266,7 @@ func relay(r io.Reader, scanner io.Writer, w io.Writer) error {
 	go func() {
 		defer close(scanned)
 		for block := range full {
-			_, _ = scanner.Write(block) // never fails
+			_, _ = scanner.Write(block) // cannot fail
 			scanned <- block
 		}
 	}()

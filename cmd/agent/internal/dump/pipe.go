@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// widen enlarges the buffer of a pipe to a MiB, so that both sides wait less often. If the kernel refuses, the pipe keeps its 64 KiB.
+// widen enlarges the buffer of a pipe to 1 MiB, so that both ends wait less often. If the kernel refuses, the buffer keeps its 64 KiB.
 func widen(pipe *os.File) {
 	if raw, err := pipe.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20) })

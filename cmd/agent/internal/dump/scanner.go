@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dump runs the image's own dump program and parses its output while it passes.
+// Package dump runs the dump program of the image and parses the program's output as a stream.
 package dump
 
 import (
@@ -13,47 +13,47 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Scanner parses a dump as it passes: its tables with their numbers of rows, its position in the binary log, and whether it is complete.
-// mysqldump writes data as one statement per line or one row per line; quoted text has no line breaks.
+// Scanner parses a dump as a stream. It finds the tables with their numbers of rows, the position in the binary log, and the mark of a
+// complete dump. mysqldump writes data as one statement per line or one row per line; quoted text has no line breaks.
 type Scanner struct {
-	// Rows has the rows of each table, by its quoted name.
+	// Rows maps the quoted name of each table to its number of rows.
 	Rows map[string]int64
 	// Position is the position of the dump; nil if the dump names none.
 	Position *contract.Position
 	// Complete reports whether the last line marks the end of the dump.
 	Complete bool
 
-	// TooLong is the quoted name of a table with a row whose INSERT is longer than servers accept; empty for none.
+	// TooLong is the quoted name of a table with a row whose INSERT is longer than servers accept; "" for none.
 	TooLong string
-	// LacksHistory reports that the program cannot dump the former versions of rows, although a table has some.
+	// LacksHistory reports that a table has former versions of rows, but the program cannot dump them.
 	LacksHistory bool
 
-	limit     int64 // of the length of an INSERT
-	length    int64 // of the current INSERT
+	limit     int64 // maximum length of an INSERT
+	length    int64 // length of the current INSERT
 	schema    string
-	table     string // of the current INSERT
+	table     string // table of the current INSERT
 	rows      int64
 	inInsert  bool
-	quotes    server.Quotes // of statements
-	quote     byte          // within a string of a row; 0 outside
-	escaped   bool          // the next byte of that string is
+	quotes    server.Quotes // finds quoted text in statements
+	quote     byte          // the quote of the present string in a row; 0 outside of strings
+	escaped   bool          // the next byte of the string is escaped
 	depth     int
-	delimiter bool   // within the bodies of routines and triggers
+	delimiter bool   // within the body of a routine or trigger
 	line      []byte // the start of an incomplete line
-	comment   bool   // the line is one
+	comment   bool   // the present line is a comment
 	inColumns bool   // between the table's name and the rows of an INSERT
-	listed    bool   // something follows that name
-	match     int    // the number of bytes of VALUES that were read
+	listed    bool   // text follows the table's name
+	match     int    // number of bytes of VALUES that have matched
 }
 
 // NewScanner returns a Scanner.
 func NewScanner() *Scanner { return &Scanner{Rows: map[string]int64{}, limit: longestStatement} }
 
-// longestStatement is the length of a statement that each server accepts: max_allowed_packet is 1 GiB at most, and a packet has more than the
-// statement.
+// longestStatement is the length of a statement that every server accepts: max_allowed_packet is at most 1 GiB, and a packet is longer than
+// its statement.
 const longestStatement = 1<<30 - 1<<20
 
-// longest limits the part of a line that is parsed, unless the line is data: names have at most 64 characters.
+// longest limits the parsed part of a line that is not data. (Names have at most 64 characters.)
 const longest = 2048
 
 // Write reads a part of the dump. It never fails.
@@ -76,7 +76,8 @@ func (s *Scanner) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// text parses everything except data, up to the end of a line or the start of data. A name or a text with a line break continues the line.
+// text parses everything except data, up to the end of a line or the start of data. A name or a text that contains a line break continues
+// on the next line.
 func (s *Scanner) text(p []byte) []byte {
 	for i, c := range p {
 		if c == '\n' && s.quotes.IsOutside() {
@@ -110,15 +111,15 @@ var (
 	valuesWord = []byte(" VALUES")
 )
 
-// columns parses the part of an INSERT between the table's name and the rows: VALUES, or before it a list of columns of any length. If the
-// name's closing quote was the first of two, the name continues.
+// columns parses the part of an INSERT between the table's name and the rows: VALUES, or a list of columns of any length and VALUES. If a
+// second quote follows the name's closing quote, the name continues.
 func (s *Scanner) columns(p []byte) []byte {
 	for i, c := range p {
 		if s.match == 0 && s.quotes.IsOutside() && c == '`' && s.line[len(s.line)-1] == '`' && !s.listed {
 			s.line = append(s.line, c)
 			s.quotes.Take(c)
 			s.inColumns = false
-			return p[i+1:] // back in the name
+			return p[i+1:] // the name continues
 		}
 		s.listed = true
 		if s.quotes.Take(c); !s.quotes.IsOutside() {
@@ -142,7 +143,7 @@ func (s *Scanner) columns(p []byte) []byte {
 	return nil
 }
 
-// begin starts to count the rows of a table.
+// begin starts counting the rows of a table.
 func (s *Scanner) begin(name string) {
 	s.table, s.rows, s.inInsert, s.quote, s.depth, s.escaped = s.schema+"."+name, 0, true, 0, 0, false
 	s.inColumns, s.listed = false, false
@@ -150,7 +151,7 @@ func (s *Scanner) begin(name string) {
 	s.line = s.line[:0]
 }
 
-// unquote returns a quoted name with its quotes; b begins after the first one.
+// unquote returns a quoted name with its quotes. b begins after the opening quote.
 func unquote(b []byte) (string, bool) {
 	for i := 0; i < len(b); i++ {
 		if b[i] != '`' {

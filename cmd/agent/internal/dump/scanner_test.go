@@ -22,7 +22,7 @@ var sample = "/*M!999999\\- enable the sandbox mode */\n" +
 	"DELIMITER ;;\nCREATE PROCEDURE p() BEGIN\nINSERT INTO `t` VALUES (1);\nEND ;;\nDELIMITER ;\n" +
 	"-- Dump completed\n"
 
-// Whatever the parts in which a dump arrives, the same is found in it.
+// The scanner's result does not depend on the sizes of the parts in which a dump arrives.
 func TestScanner(t *testing.T) {
 	want := map[string]int64{"`a``b`.`t VALUES (`": 5, "`a``b`.`empty`": 0, "`a``b`.`br\n``INSERT INTO ``x`` VALUES (`": 2, "`a``b`.`back```": 1}
 	for size := 1; size <= len(sample); size += 1 + size/100 {
@@ -40,7 +40,8 @@ func TestScanner(t *testing.T) {
 	}
 }
 
-// A statement that is too long for a server is found by its table, in whatever parts it arrives. Many short ones of a table are none.
+// A statement that is too long for a server is reported by its table, regardless of the sizes of the parts. Many short statements of a
+// table are not reported.
 func TestScannerFindsALongRow(t *testing.T) {
 	for text, want := range map[string]string{
 		"USE `a`;\n" + strings.Repeat("INSERT INTO `short` VALUES (1,'"+strings.Repeat("x", 900)+"');\n", 20):                                        "",
@@ -56,19 +57,19 @@ func TestScannerFindsALongRow(t *testing.T) {
 				rest = rest[n:]
 			}
 			if s.TooLong != want {
-				t.Errorf("in parts of %d bytes: %q instead of %q", size, s.TooLong, want)
+				t.Errorf("in parts of %d bytes: %q, want %q", size, s.TooLong, want)
 			}
 		}
 	}
 }
 
-// A dump that was cut anywhere is not complete.
+// A dump that was truncated at any byte is not complete.
 func TestScannerOfPart(t *testing.T) {
 	for size := 0; size < len(sample)-2; size += 1 + min(200, (len(sample)-size)/100) {
 		s := NewScanner()
 		_, _ = s.Write([]byte(sample[:size]))
 		if s.Complete {
-			t.Fatalf("%d of %d bytes are taken for the whole", size, len(sample))
+			t.Fatalf("a dump of %d of %d bytes counts as complete", size, len(sample))
 		}
 	}
 }

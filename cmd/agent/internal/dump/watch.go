@@ -14,12 +14,12 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// silence is the maximum time without an answer of the server during a dump. The dump program has no such limit: it waits forever for a
+// silence is the maximum time without an answer of the server during a dump. The dump program has no such limit, and waits forever for a
 // server that hangs.
 const silence = 30 * time.Second
 
-// Watch returns an error when the server does not answer, or when the dump waits too long for its lock of all tables. It returns nil when
-// ctx ends. While the lock waits for a long query, all other statements wait for the lock. After an error the caller ends the dump.
+// Watch returns an error if the server does not answer, or if the dump waits too long for its lock of all tables. It returns nil when ctx
+// ends. While the lock waits for a long query, all other statements wait for the lock. After an error, the caller must end the dump.
 func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 	var since time.Time
 	tick := time.NewTicker(min(time.Second, most/4+time.Millisecond))
@@ -59,8 +59,8 @@ func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 	}
 }
 
-// Calm waits until no query has run for longer than the dump may wait for its lock, and gives up after that time. In MySQL, statements wait
-// for such a query even after the dump has released its lock. So the dump must not request the lock while such a query runs.
+// Calm waits until no query has run for longer than the dump may wait for its lock. It fails after that time. In MySQL, statements wait for
+// such a query even after the dump has released its lock. So the dump must not request the lock while such a query runs.
 func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
 	for end := time.Now().Add(most); ; {
 		rows, err := c.Rows("SHOW FULL PROCESSLIST")
@@ -83,7 +83,7 @@ func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
 	}
 }
 
-// running returns the queries that have run for a time.
+// running returns the queries that have run for longer than a time.
 func running(rows [][]string, most time.Duration) []string {
 	var old []string
 	for _, row := range rows {
@@ -97,7 +97,7 @@ func running(rows [][]string, most time.Duration) []string {
 	return old
 }
 
-// waiting finds the connection that waits for a lock of all tables, and the queries that began before.
+// waiting returns the connection that waits for a lock of all tables, and the queries that began before that wait.
 func waiting(rows [][]string) (id string, others []string) {
 	for _, row := range rows {
 		if len(row) > 7 && strings.HasPrefix(strings.ToUpper(row[7]), "FLUSH ") && strings.Contains(strings.ToUpper(row[7]), "TABLES") {

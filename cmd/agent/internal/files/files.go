@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package files stores the files of a stopped MySQL server as objects of a backup: a tar stream that goes on from object to object.
+// Package files stores the files of a stopped MySQL server as objects of a backup. The objects are consecutive parts of one tar stream.
 package files
 
 import (
@@ -24,30 +24,30 @@ import (
 // prefix is the prefix of the objects' names.
 const prefix = "files-"
 
-// maxObject bounds the content of an object: a store takes 10,000 parts of 16 MiB.
+// maxObject bounds the size of an object: a store accepts 10,000 parts of 16 MiB.
 const maxObject = 128 << 30
 
 // IsPart reports whether an object of a backup is a part of the stream.
 func IsPart(o manifest.Object) bool { return strings.HasPrefix(o.Name, prefix) }
 
-// Put writes the files in a folder to the store, and returns the objects. It also flushes the files to the disk of their volume: only the
-// flush reports failed writes, after which the files could be read with wrong content.
+// Put writes the files of a folder to the store, and returns the objects. It also flushes the files to their disk: only the flush reports a
+// failed write, after which a read could return wrong content.
 func Put(ctx context.Context, d *draft.Draft, folder string, onDisk *snapshot.Volume) ([]manifest.Object, error) {
 	flushed := make(chan error, 1)
 	go func() { flushed <- onDisk.Flush() }()
 	reader, writer := io.Pipe()
-	go func() { _ = writer.CloseWithError(Pack(ctx, folder, writer)) }() // nil: the end
+	go func() { _ = writer.CloseWithError(Pack(ctx, folder, writer)) }() // nil marks the end of the stream
 	d.InFrames = true
 	objects, err := stores(reader, maxObject, func(name string, write func(io.Writer) error) (manifest.Object, error) {
 		return d.Put(ctx, name, write)
 	})
-	_ = reader.CloseWithError(io.ErrClosedPipe) // ends packing when the store has failed
+	_ = reader.CloseWithError(io.ErrClosedPipe) // unblocks Pack after the store has failed
 	return objects, errors.Join(err, <-flushed)
 }
 
-// isOfData reports whether a file of the data folder is a part of a backup. It excludes the identity of the server, its keys and logs, and
-// files that each start recreates. It also excludes the doublewrite buffer, which is useless after a clean stop and may have the password
-// of replication.
+// isOfData reports whether a backup includes a file of the data folder. It excludes the server's identity, keys and logs, and files that
+// each start recreates. It also excludes the doublewrite buffer, which is useless after a clean stop and may contain the replication
+// password.
 func isOfData(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
 	switch {
@@ -112,7 +112,7 @@ func packOne(stream *tar.Writer, path, name string) error {
 	return err
 }
 
-// copyExactly is io.CopyN with larger pieces, because each piece passes between goroutines.
+// copyExactly is io.CopyN with larger pieces: a piece passes between goroutines.
 func copyExactly(to io.Writer, from io.Reader, size int64) (int64, error) {
 	n, err := io.CopyBuffer(struct{ io.Writer }{to}, io.LimitReader(from, size), make([]byte, min(size, 1<<20)+1))
 	if err == nil && n < size {
@@ -121,7 +121,7 @@ func copyExactly(to io.Writer, from io.Reader, size int64) (int64, error) {
 	return n, err
 }
 
-// Unpack writes the files of a tar stream below a folder, and reads the stream to its end.
+// Unpack writes the files of a tar stream below a folder. It reads the stream to its end.
 func Unpack(from io.Reader, folder string) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -131,11 +131,11 @@ func Unpack(from io.Reader, folder string) error {
 	for stream := tar.NewReader(from); ; {
 		header, err := stream.Next()
 		if errors.Is(err, io.EOF) {
-			_, err := io.Copy(io.Discard, from) // the bytes after the end of the tar stream are part of the checksum, too
+			_, err := io.Copy(io.Discard, from) // the checksum includes the bytes after the end of the tar stream
 			return err
 		}
 		if err != nil {
-			_, _ = io.Copy(io.Discard, from) // the source compares the sum at the end, and reports damage
+			_, _ = io.Copy(io.Discard, from) // at its end, the source compares the checksum and reports damage
 			return err
 		}
 		if err := unpackOne(root, header, stream); err != nil {
@@ -162,10 +162,10 @@ func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// objectOf returns the name of a part of the stream, without the ends of its name.
+// objectOf returns the name of a part of the stream, without the suffixes of encryption and compression.
 func objectOf(part int) string { return fmt.Sprintf(prefix+"%05d.tar", part) }
 
-// stores writes a stream into objects of at most size bytes: a store bounds the size of an object.
+// stores writes a stream into objects of at most size bytes, because a store limits the size of an object.
 func stores(from io.Reader, size int64, put func(name string, write func(io.Writer) error) (manifest.Object, error)) (objects []manifest.Object, err error) {
 	for isLast := false; !isLast; {
 		o, err := put(objectOf(len(objects)), func(w io.Writer) error {

@@ -16,7 +16,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 )
 
-// A folder goes through objects of a bounded size and comes back as it was, without what belongs to one server alone.
+// A folder is written to objects of a bounded size and read back. The files are unchanged, except that files which belong to one server are
+// omitted.
 func TestPack(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()

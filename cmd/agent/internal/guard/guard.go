@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard decides whether a database server may start on a volume. It runs in the server's pod, before the server, because Kubernetes
-// creates an empty volume in the place of a deleted one, and starts the server on it whether the operator runs or not. Judge is pure; the
-// rest reads and marks the volume.
+// Package guard decides whether a database server may start on a volume. It runs in the server's pod, before the server: Kubernetes
+// replaces a deleted volume by an empty one and starts the server on it, whether or not the operator runs. Judge has no side effects. The
+// other functions read and mark the volume.
 package guard
 
 import (
@@ -21,19 +21,20 @@ type Mark struct {
 	ID string `json:"id"`
 	// Server is the version of the last server that the guard allowed to start, such as "5.7.44"; empty if unknown.
 	Server string `json:"server,omitempty"`
-	// ReplacedBy names the volume or database that has replaced this volume permanently; empty while this volume is in use.
+	// ReplacedBy names the volume or database that has permanently replaced this volume; empty while the volume is in use.
 	ReplacedBy string `json:"replacedBy,omitempty"`
-	// Restoring names the backup that is being restored to the volume, which then holds a part of a database; empty before and after.
+	// Restoring names the backup that is being restored to the volume. The volume then holds an incomplete database. Empty before and after
+	// the restore.
 	Restoring string `json:"restoring,omitempty"`
 	// RestoredFrom names the backup from which the data was restored; empty for data that was created on the volume.
 	RestoredFrom string `json:"restoredFrom,omitempty"`
 	// Initialising reports whether the server started on an empty folder to create a new database, and no later guard had a record that the
-	// database was ready.
+	// database became ready.
 	Initialising bool `json:"initialising,omitempty"`
 }
 
-// markFormat is the newest format of a Mark of a volume in use that this guard reads. A Mark with Restoring or Initialising has
-// unfinishedFormat, so that guards older than these fields refuse it too.
+// markFormat is the newest format of the Mark of a volume in use that this guard reads. A Mark with Restoring or Initialising has
+// unfinishedFormat. Guards that are older than these fields refuse that format.
 const (
 	markFormat       = 1
 	unfinishedFormat = 2
@@ -42,17 +43,17 @@ const (
 // Volume describes the content of a volume.
 type Volume struct {
 	Mark *Mark // nil for none
-	// HasData reports whether a database has been made on the volume.
+	// HasData reports whether the volume has a database.
 	HasData bool
-	// IsEmpty reports whether the data folder holds nothing.
+	// IsEmpty reports whether the data folder is empty.
 	IsEmpty bool
-	// HasTables reports whether the data folder may hold a user's table.
+	// HasTables reports whether the data folder may contain a table of a user.
 	HasTables bool
-	// Others names some users' tables of other engines than InnoDB, in data of MySQL 8.0 or newer.
+	// Others names some of the users' tables of engines other than InnoDB, in data of MySQL 8.0 or newer.
 	Others []string
-	// OfMember reports whether the volume belongs to a member of a MySQLCluster: it has the file of the member's promises.
+	// OfMember reports whether the volume belongs to a member of a MySQLCluster: the volume then has the file of the member's promises.
 	OfMember bool
-	// Data describes the server that wrote the data, as found in its files.
+	// Data describes the server that wrote the data, according to the files.
 	Data Evidence
 }
 
@@ -60,11 +61,11 @@ type Volume struct {
 type Record struct {
 	// Exists reports whether data is expected on the volume.
 	Exists bool
-	// ID is the ID of the Mark on the volume; empty while the operator has not read it.
+	// ID is the ID of the volume's Mark; empty until the operator has read the Mark.
 	ID string
-	// ReplacedBy is the name of the database whose data is used in place of the one on this volume; empty while this one is in use.
+	// ReplacedBy is the name of the database that is used instead of the data on this volume; empty while this data is in use.
 	ReplacedBy string
-	// AllowServer is the release series, such as "8.0", that a person has allowed to start on data of another series.
+	// AllowServer is the release series, such as "8.0", that a user has allowed to start on data of another series.
 	AllowServer string
 }
 
@@ -74,31 +75,31 @@ type Question struct {
 	Record Record
 	// Server is the version of the server in the pod's image; nil if it is unknown.
 	Server *Version
-	// Declared is the release series that the spec declares, such as "5.7"; empty for none.
+	// Declared is the release series in the spec, such as "5.7"; empty for none.
 	Declared string
-	// Component is the field of the spec that declares the server, such as spec.mysql; Claim and RecordName are the
-	// names of its volume claim and of the ConfigMap. All three are for messages.
+	// Component is the field of the spec that declares the server, such as spec.mysql. Claim is the name of the volume claim, and
+	// RecordName that of the ConfigMap. Messages contain all three.
 	Component, Claim, RecordName string
 }
 
-// Refusal is the reason why a server must not start. Reason is one of the constants.
+// Refusal is the reason why a server must not start. Reason is one of the constants below.
 type Refusal = contract.Refusal
 
 // The reasons of a Refusal.
 const (
-	// ReasonDataLost: the data that is expected is not on the volume.
+	// ReasonDataLost: the volume does not have the expected data.
 	ReasonDataLost = "DataLost"
-	// ReasonServerVersion: the data is of another release series than the server.
+	// ReasonServerVersion: the data has another release series than the server.
 	ReasonServerVersion = "ServerVersionRefused"
-	// ReasonReplaced: another database, on another volume, has replaced this one.
+	// ReasonReplaced: another database, on another volume, has replaced this database.
 	ReasonReplaced = "VolumeReplaced"
-	// ReasonRestoring: a restore to the volume has not ended.
+	// ReasonRestoring: a restore to the volume is not complete.
 	ReasonRestoring = "VolumeRestoring"
 	// ReasonUnreadable: the volume or its mark cannot be read.
 	ReasonUnreadable = "VolumeUnreadable"
 )
 
-// Judge returns why the server must not start on the volume, or nil when it may.
+// Judge returns the reason why the server must not start on the volume, or nil if it may start.
 func Judge(q Question) *Refusal {
 	for _, rule := range []func(Question) *Refusal{restored, readable, inUse, expected, sameSeries, asDeclared} {
 		if refusal := rule(q); refusal != nil {
@@ -112,7 +113,7 @@ func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// ImportPrefix is the start of Mark.Restoring for a copy of a running server; for a backup it is the backup's name.
+// ImportPrefix is the prefix of Mark.Restoring during an import of a running server. During a restore, Mark.Restoring is the backup's name.
 const ImportPrefix = "import of "
 
 func restoringOf(v Volume) string {
@@ -157,7 +158,7 @@ func inUse(q Question) *Refusal {
 	return nil
 }
 
-// expected refuses a volume that does not have the recorded data.
+// expected refuses a volume without the data in the record.
 func expected(q Question) *Refusal {
 	consent := fmt.Sprintf("put the right volume under that claim; or, to continue without the recorded data, delete ConfigMap %s", q.RecordName)
 	mark := q.Volume.Mark
@@ -176,8 +177,8 @@ func expected(q Question) *Refusal {
 	return nil
 }
 
-// sameSeries refuses a server of another release series than the data. A newer server would change the data irreversibly; an older one
-// cannot read it.
+// sameSeries refuses a server whose release series differs from that of the data. A newer server would change the data irreversibly, and an
+// older server cannot read the data.
 func sameSeries(q Question) *Refusal {
 	if q.Server == nil || !q.Volume.HasData || q.Record.AllowServer == q.Server.Series() {
 		return nil
@@ -196,7 +197,7 @@ func sameSeries(q Question) *Refusal {
 		q.Server, q.Claim, data, q.Component, q.Server, q.RecordName, q.Server.Series())
 }
 
-// asDeclared refuses a server of another release series than the spec declares.
+// asDeclared refuses a server whose release series differs from the series in the spec.
 func asDeclared(q Question) *Refusal {
 	if q.Server == nil || q.Declared == "" || q.Server.Series() == q.Declared {
 		return nil

@@ -31,7 +31,7 @@ func TestJudge(t *testing.T) {
 		record   Record
 		server   string
 		declared string
-		want     string   // reason; empty when it may start
+		want     string   // reason; empty if the server may start
 		says     []string // in the message
 	}{
 		"new":                            {Volume{}, Record{}, "5.7.44", "", "", nil},
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 			}
 			for _, word := range test.says {
 				if !strings.Contains(refusal.Message, word) {
-					t.Errorf("%q does not say %q", refusal.Message, word)
+					t.Errorf("%q does not mention %q", refusal.Message, word)
 				}
 			}
 		})
@@ -115,7 +115,7 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
-// lay makes a volume with these files.
+// lay creates a volume with these files.
 func lay(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -133,7 +133,7 @@ func TestReadVolume(t *testing.T) {
 		files   map[string]string
 		hasData bool
 		data    string
-		mark    string // its ID; - for none
+		mark    string // ID of the mark; "-" for no mark
 	}{
 		"nothing":            {nil, false, "an unknown server", "-"},
 		"a new file system":  {map[string]string{"lost+found/x": "", "mysql/x": ""}, false, "an unknown server", "-"},
@@ -175,7 +175,7 @@ func TestAVolumeKeepsItsID(t *testing.T) {
 		mark, err := volume.Remember(root, v, Record{Exists: true})
 		assert.NilError(t, err)
 		if i > 0 && mark.ID != id || mark.ID == "" {
-			t.Errorf("start %d: the ID is %q, was %q", i, mark.ID, id)
+			t.Errorf("start %d: the ID is %q, want %q", i, mark.ID, id)
 		}
 		id = mark.ID
 	}
@@ -191,7 +191,7 @@ func TestAVolumeKeepsItsID(t *testing.T) {
 	}
 }
 
-// A volume that cannot be written to is not marked, and the server starts all the same.
+// A read-only volume is not marked, and the server starts.
 func TestAVolumeThatCannotBeMarked(t *testing.T) {
 	t.Parallel()
 	mark, err := (Volume{HasData: true}).Remember(filepath.Join(t.TempDir(), "gone"), nil, Record{})
@@ -221,7 +221,7 @@ func TestReadRecord(t *testing.T) {
 	}
 }
 
-// The guard recognises the volume of a member by the file that its agent writes before anything else.
+// The guard recognises a member's volume by the first file that the member's agent writes.
 func TestVolumeOfAMember(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

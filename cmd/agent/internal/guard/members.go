@@ -18,7 +18,8 @@ const ReasonNoMember = "NoMember"
 // maxNamed bounds the number of tables in a refusal.
 const maxNamed = 5
 
-// NoMember returns why the first member of a MySQLCluster cannot use the data on the volume, or "". server is the version of its server.
+// NoMember returns the reason why the first member of a MySQLCluster cannot use the volume's data; "" if it can. server is the version of
+// the member's server.
 func (v Volume) NoMember(server *Version) string {
 	data := v.Data.Version
 	switch {
@@ -39,19 +40,19 @@ func (v Volume) NoMember(server *Version) string {
 	return ""
 }
 
-// canReplicate reports whether a MySQLCluster runs servers of a version.
+// canReplicate reports whether a MySQLCluster can run servers of this version.
 func (v *Version) canReplicate() bool {
 	return !v.MariaDB && (v.Major > 8 || v.Major == 8 && v.Minor >= 4)
 }
 
-// others returns some of the tables of users that are not of InnoDB, as SCHEMA.TABLE. MySQL 8.0 and newer keep the definition of such a table,
-// and of no other, in a separate file.
+// others returns some users' tables of engines other than InnoDB, as SCHEMA.TABLE. MySQL 8.0 and newer store the definition of such a table
+// in a separate file. They do this for no InnoDB table.
 func others(data string, entries []fs.DirEntry) (found []string) {
 	for _, entry := range entries {
 		if !entry.IsDir() || slices.Contains(systemFolders, entry.Name()) {
 			continue
 		}
-		files, _ := os.ReadDir(filepath.Join(data, entry.Name())) // the server's own check follows
+		files, _ := os.ReadDir(filepath.Join(data, entry.Name())) // on an error, the server's own check follows
 		for _, file := range files {
 			name, isOther := strings.CutSuffix(file.Name(), ".sdi")
 			if number := strings.LastIndex(name, "_"); isOther && number > 0 && len(found) < maxNamed {

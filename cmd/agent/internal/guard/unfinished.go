@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asideSuffix follows the name of a folder that StartOver has set aside; a number follows the suffix.
+// asideSuffix follows the original name of a folder that StartOver has renamed. A number follows the suffix.
 const asideSuffix = "-unfinished-"
 
-// neverServed reports whether the first start of a server was interrupted before a database existed. All must be true: the guard let the
-// server start on an empty folder, the operator has never recorded that the database was ready, and no file can be a user's table.
+// neverServed reports whether the first start of a server was interrupted before a database existed. Three conditions must hold: the guard
+// let the server start on an empty folder; the operator has never recorded that the database became ready; no file can be a user's table.
 func (v Volume) neverServed(record Record) bool {
 	m := v.Mark
 	return m != nil && m.Initialising && m.Format == unfinishedFormat && m.Restoring == "" && m.ReplacedBy == "" && m.RestoredFrom == "" &&
 		!record.Exists && record.ReplacedBy == "" && !v.IsEmpty && !v.HasTables
 }
 
-// StartOver renames a data folder if the first start was interrupted, and creates an empty folder. On an incomplete database a server never
-// starts, or starts without the accounts. StartOver removes nothing, and does nothing while a server uses the folder. It returns the
-// volume, and the new name of the renamed folder; "" for none.
+// StartOver handles a first start that was interrupted. It renames the data folder and creates an empty one: on an incomplete database, a
+// server fails to start, or starts without the accounts. StartOver deletes nothing. It does nothing while a server uses the folder. It
+// returns the volume, and the new name of the renamed folder; "" for none.
 func (v Volume) StartOver(root, data string, record Record) (Volume, string, error) {
 	folder := filepath.Join(root, data)
 	if !v.neverServed(record) || isLocked(folder) {
@@ -53,7 +53,7 @@ func (v Volume) StartOver(root, data string, record Record) (Volume, string, err
 	}
 }
 
-// systemFolders lists the folders that a server makes for itself.
+// systemFolders are the folders that a server creates for itself.
 var systemFolders = []string{"mysql", "performance_schema", "sys", "lost+found"}
 
 // mayBeTable reports whether an entry of a data folder may be, or contain, a user's table.
@@ -63,9 +63,9 @@ func mayBeTable(data string, entry fs.DirEntry) bool {
 	case strings.HasPrefix(name, "#innodb_"), slices.Contains(systemFolders, name) && entry.IsDir():
 		return false
 	case entry.Type().IsRegular():
-		return strings.HasSuffix(name, ".ibd") && name != "mysql.ibd" // a tablespace of several tables
+		return strings.HasSuffix(name, ".ibd") && name != "mysql.ibd" // may be a tablespace with several tables
 	case !entry.IsDir():
-		return true // a link
+		return true // a symbolic link
 	}
 	files, err := os.ReadDir(filepath.Join(data, name))
 	return err != nil || slices.ContainsFunc(files, func(f fs.DirEntry) bool { return f.Name() != "db.opt" })

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A folder is set aside only if a first start was interrupted: the mark records it, the operator has no record of the database, and no
+// A folder is renamed only if a first start was interrupted: the mark records the start, the operator has no record of the database, and no
 // table belongs to a user.
 func TestStartOver(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestStartOver(t *testing.T) {
 				assert.NilError(t, os.Remove(filepath.Join(data, "link")))
 				assert.NilError(t, os.Symlink(t.TempDir(), filepath.Join(data, "link")))
 			}
-			if c.locked { // by another process than the guard: locks of one process do not stop itself
+			if c.locked { // another process must hold the lock: a process does not block itself
 				file, err := os.OpenFile(filepath.Join(data, "ibdata1"), os.O_RDWR, 0)
 				assert.NilError(t, err)
 				defer file.Close()
@@ -64,13 +64,13 @@ func TestStartOver(t *testing.T) {
 			after, aside, err := volume.StartOver(root, "mysql", c.record)
 			assert.NilError(t, err)
 			if (aside != "") != c.over || c.over && !after.IsEmpty {
-				t.Fatalf("%+v: set aside in %q", volume, aside)
+				t.Fatalf("%+v: the data folder was renamed to %q", volume, aside)
 			}
 			if !c.over {
 				assert.DeepEqual(t, after, volume)
 				return
 			}
-			for file := range c.files { // nothing is lost
+			for file := range c.files { // no file is lost
 				_, err := os.Stat(filepath.Join(aside, file[len("mysql/"):]))
 				assert.NilError(t, err)
 			}

@@ -20,7 +20,7 @@ type Version struct {
 	MariaDB      bool
 }
 
-// Series returns the release series. Servers of one series read and write each other's data.
+// Series returns the release series. Servers of the same series can use each other's data.
 func (v *Version) Series() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
 func (v *Version) String() string {
@@ -40,17 +40,17 @@ func ParseVersion(text string) (*Version, bool) {
 		return nil, false
 	}
 	v := &Version{Text: found[0], MariaDB: strings.Contains(text, "MariaDB")}
-	v.Major, _ = strconv.Atoi(found[1]) // digits, by the pattern
+	v.Major, _ = strconv.Atoi(found[1]) // cannot fail: the pattern matches digits
 	v.Minor, _ = strconv.Atoi(found[2])
 	return v, true
 }
 
 // Evidence describes the server that wrote the files of a data folder.
 type Evidence struct {
-	// Version is known for data of MySQL 8.0 and newer, which keep it in a file, and for marked volumes.
+	// Version is known for data of MySQL 8.0 and newer, which store it in a file, and for marked volumes.
 	Version *Version
-	// MariaDB, Dictionary (MySQL 8.0 or newer) and Old (MySQL 5.7 or older) follow from the kinds of files. If none is set, the server is
-	// unknown.
+	// MariaDB, Dictionary (MySQL 8.0 or newer) and Old (MySQL 5.7 or older) are derived from the kinds of files. If none is true, the
+	// server is unknown.
 	MariaDB, Dictionary, Old bool
 }
 
@@ -68,8 +68,8 @@ func (e Evidence) String() string {
 	return "an unknown server"
 }
 
-// allows reports whether a server may start on the data. It returns true if the version is unknown: a guess must not stop a running
-// platform.
+// allows reports whether a server may start on the data. If the version of the data is unknown, it returns true: a wrong guess would stop a
+// running platform.
 func (e Evidence) allows(server *Version) bool {
 	switch {
 	case e.Version != nil:
@@ -84,8 +84,8 @@ func (e Evidence) allows(server *Version) bool {
 	return true
 }
 
-// evidence determines from the files of a data folder the server that wrote the data. For servers before MySQL 8.0 it ignores
-// mysql_upgrade_info: the tool mysql_upgrade writes that file, and users may have forgotten to run the tool.
+// evidence derives the server that wrote the data from the files of a data folder. For servers before MySQL 8.0 it ignores the file
+// mysql_upgrade_info: only the tool mysql_upgrade writes that file, and users may not have run the tool.
 func evidence(data string) Evidence {
 	exists := func(names ...string) bool {
 		_, err := os.Stat(filepath.Join(append([]string{data}, names...)...))
@@ -104,7 +104,7 @@ func evidence(data string) Evidence {
 
 // upgraded returns the version to which MySQL 8.0 or newer has upgraded its data, or nil.
 func upgraded(data string) *Version {
-	if text, err := os.ReadFile(filepath.Join(data, "mysql_upgrade_history")); err == nil { // since 8.4
+	if text, err := os.ReadFile(filepath.Join(data, "mysql_upgrade_history")); err == nil { // exists since 8.4
 		var history struct {
 			Entries []struct{ Version string } `json:"upgrade_history"`
 		}

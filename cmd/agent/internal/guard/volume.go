@@ -21,10 +21,11 @@ import (
 // markFile is the name of the Mark at the root of a volume.
 const markFile = "d3os-data.json"
 
-// memberFile is the name of the promises of a member of a MySQLCluster (package volume of member/mysql) at the root of a volume.
+// memberFile is the name of the file at the root of a volume in which a member of a MySQLCluster stores its promises (package volume of
+// member/mysql).
 const memberFile = "d3os-mysql.json"
 
-// ReadVolume reads a volume: its root folder, and within that the folder with the data.
+// ReadVolume reads a volume. root is the root folder, and data the data folder in it.
 func ReadVolume(root, data string) (Volume, error) {
 	volume := Volume{}
 	text, err := os.ReadFile(filepath.Join(root, markFile))
@@ -32,7 +33,7 @@ func ReadVolume(root, data string) (Volume, error) {
 	case err == nil:
 		volume.Mark = &Mark{}
 		if json.Unmarshal(text, volume.Mark) != nil {
-			volume.Mark = &Mark{} // an unreadable mark has format 0, which Judge refuses
+			volume.Mark = &Mark{} // format 0 makes Judge refuse the unreadable mark
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return volume, fmt.Errorf("read the mark of the volume: %w", err)
@@ -49,7 +50,7 @@ func ReadVolume(root, data string) (Volume, error) {
 		return volume, fmt.Errorf("read the data folder: %w", err)
 	}
 	for _, entry := range entries {
-		// Every MySQL and MariaDB server keeps its accounts in a folder of this name. It creates the folder in the first seconds of its
+		// Every MySQL and MariaDB server stores its accounts in a folder with this name. It creates the folder in the first seconds of its
 		// first start.
 		volume.HasData = volume.HasData || entry.IsDir() && entry.Name() == "mysql"
 	}
@@ -58,8 +59,8 @@ func ReadVolume(root, data string) (Volume, error) {
 	return volume, nil
 }
 
-// Remember records on the volume that a server may start on its data, and returns the resulting mark. It returns nil if it could not write
-// the mark, which does not prevent the start. The write is atomic, even if the process or the node ends.
+// Remember records on the volume that a server may start on the data, and returns the new mark. If it cannot write the mark, it returns
+// nil, and the server may still start. The write is atomic, even if the process or the node crashes.
 func (v Volume) Remember(root string, server *Version, record Record) (*Mark, error) {
 	mark := Mark{ID: newID()}
 	if v.Mark != nil {
@@ -81,24 +82,24 @@ func (v Volume) Remember(root string, server *Version, record Record) (*Mark, er
 	return &mark, nil
 }
 
-// Restoring reports whether a restore to the volume has begun and not finished.
+// Restoring reports whether a restore to the volume has begun and is not complete.
 func (v Volume) Restoring() bool { return v.Mark != nil && v.Mark.Restoring != "" }
 
-// BeginRestore writes to the volume that a restore of a backup begins, before any data exists.
+// BeginRestore records on the volume that a restore of a backup begins. The caller calls it before any data exists.
 func (v Volume) BeginRestore(root, backup string) (Volume, error) {
 	mark := Mark{Format: unfinishedFormat, ID: newID(), Restoring: backup}
 	v.Mark = &mark
 	return v, write(root, mark)
 }
 
-// Restored writes on the volume that the restore has finished, and the version of the server.
+// Restored records on the volume that the restore is complete, and the version of the server.
 func (v Volume) Restored(root, server string) error {
 	return write(root, Mark{Format: markFormat, ID: v.Mark.ID, Server: server, RestoredFrom: v.Mark.Restoring})
 }
 
 func newID() string {
 	id := make([]byte, 12)
-	_, _ = rand.Read(id) // never fails
+	_, _ = rand.Read(id) // cannot fail
 	return hex.EncodeToString(id)
 }
 
@@ -125,13 +126,13 @@ func write(root string, mark Mark) (err error) {
 	}
 	folder, err := os.Open(root)
 	if err != nil {
-		return nil // the mark was written, but may be lost after a power cut
+		return nil // the mark was written, but a power failure may lose it
 	}
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// ReadRecord reads the operator's record, a ConfigMap that is mounted as a folder with a file for each key. The record exists if it names a
-// claim or a mark.
+// ReadRecord reads the operator's record: a ConfigMap that is mounted as a folder, with a file for each key. The record exists if it names
+// a claim or a mark.
 func ReadRecord(folder string) (Record, error) {
 	record, claim := Record{}, ""
 	for key, value := range map[string]*string{

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 )
 
-// definitionsFile stores the definitions and accounts of a source without a log from before the dump. Server versions write definitions
-// differently, so the source is compared with its earlier state.
+// definitionsFile returns the file with the definitions and accounts of a source without a log, as of the time before the dump. Server
+// versions format definitions differently, so a change is found by comparing the source with this file.
 func (m *Import) definitionsFile() string { return filepath.Join(m.folder, "definitions") }
 
 func (m *Import) definitions(ctx context.Context) (map[string]string, error) {
@@ -28,7 +28,7 @@ func (m *Import) definitions(ctx context.Context) (map[string]string, error) {
 	return backup.Definitions(conn)
 }
 
-// recordDefinitions records the definitions of a source without a log before its dump.
+// recordDefinitions stores the definitions of a source without a log before the source is dumped.
 func (m *Import) recordDefinitions(ctx context.Context) error {
 	if m.log != nil {
 		return nil
@@ -47,8 +47,8 @@ func (m *Import) recordDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// redefined returns the objects of a source without a log whose definitions have changed since the dump. A copy that an older agent made
-// has no record.
+// redefined returns the objects of a source without a log whose definitions have changed since the dump. It returns none if an older agent
+// made the copy, without the file.
 func (m *Import) redefined(ctx context.Context) (names []string, err error) {
 	text, err := os.ReadFile(m.definitionsFile())
 	if errors.Is(err, os.ErrNotExist) {
@@ -66,7 +66,7 @@ func (m *Import) redefined(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	for name, definition := range now {
-		if other, ok := before[name]; ok && other != definition { // the comparison of the servers finds objects that only one of them has
+		if other, ok := before[name]; ok && other != definition { // objects that only one server has are found by the comparison of the servers
 			names = append(names, name+" changed at the source after the dump")
 		}
 	}

@@ -21,13 +21,13 @@ import (
 // Fence opens and closes the fence of a server: a fenced server acknowledges no write of any account.
 type Fence struct {
 	Server server.Options
-	// Wait is the maximum time for which a close waits for statements that write, and other statements wait for the close.
+	// Wait is the time for which a close may wait for writing statements. Other statements wait for the close during that time.
 	Wait time.Duration
-	// KeepReadOnly leaves read_only on when the fence is opened.
+	// KeepReadOnly makes Open leave read_only on.
 	KeepReadOnly bool
 }
 
-// setFence is the start of the statements that change the fence.
+// setFence is the beginning of the statements that set or remove the fence.
 const setFence = "SET GLOBAL super_read_only"
 
 // Look returns the state of the server. It fails for a server that cannot be fenced.
@@ -40,8 +40,9 @@ func (f Fence) Look(ctx context.Context) (contract.Fence, error) {
 	return f.look(conn)
 }
 
-// Close fences the server: after Close has returned, no write is acknowledged until Open or a restart of the server. Close may be repeated.
-// It first waits for the end of XA transactions that have written: super_read_only refuses COMMIT, but accepts XA PREPARE and XA COMMIT.
+// Close fences the server: after Close has returned, the server acknowledges no write until Open is called or the server restarts. A second
+// call is harmless. Close first waits for the end of XA transactions that have written, because super_read_only refuses COMMIT, but neither
+// XA PREPARE nor XA COMMIT.
 func (f Fence) Close(ctx context.Context) (contract.Fence, error) {
 	conn, err := f.connect(ctx)
 	if err != nil {
@@ -89,7 +90,8 @@ func (f Fence) set(conn *server.Conn) error {
 	return err
 }
 
-// drain waits for the end of transactions that have written before the fence and may be XA transactions. It returns the remaining ones.
+// drain waits for the end of transactions that wrote before the fence and may be XA transactions. It returns those that have not ended in
+// time.
 func (f Fence) drain(ctx context.Context, conn *server.Conn) (string, error) {
 	var first map[string]bool
 	for limit := time.Now().Add(f.Wait); ; {
@@ -116,7 +118,7 @@ func (f Fence) drain(ctx context.Context, conn *server.Conn) (string, error) {
 	}
 }
 
-// setReadOnly allows writes again. If read_only stays on, accounts without the right to bypass it may only read.
+// setReadOnly turns super_read_only off. If stays is true, read_only stays on: accounts without the right to bypass it may only read.
 func setReadOnly(conn *server.Conn, stays bool) error {
 	if err := conn.Do(setFence + " = OFF"); err != nil || stays {
 		return err
@@ -124,14 +126,14 @@ func setReadOnly(conn *server.Conn, stays bool) error {
 	return conn.Do("SET GLOBAL read_only = OFF")
 }
 
-// Open ends the fence. It may be repeated.
+// Open removes the fence. A second call is harmless.
 func (f Fence) Open(ctx context.Context) (contract.Fence, error) {
 	conn, err := f.connect(ctx)
 	if err != nil {
 		return contract.Fence{}, err
 	}
 	defer conn.Close()
-	// A close by a killed agent may still wait for a lock, and would take effect after Open.
+	// A close by a killed agent may still wait for a lock. It would set the fence after Open.
 	waits, err := conn.Value("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO LIKE " + server.Literal(setFence+"%"))
 	if err != nil {
 		return contract.Fence{}, err
@@ -145,7 +147,7 @@ func (f Fence) Open(ctx context.Context) (contract.Fence, error) {
 	return f.look(conn)
 }
 
-// connect connects to a server that can be fenced.
+// connect connects to a server, and fails if the server cannot be fenced.
 func (f Fence) connect(ctx context.Context) (*server.Conn, error) {
 	conn, err := server.Connect(ctx, f.Server)
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 )
 
 var (
-	// errReplaced reports that another server answers at the address of the copied server. The copy may be the only remaining data of the
-	// copied server.
+	// errReplaced reports that the address of the copied server now belongs to another server. The copy may be the only remaining data of
+	// the copied server.
 	errReplaced = errors.New("the source was replaced")
-	// errOther reports that the spec has another source than the copy.
+	// errOther reports that the source in the spec is not the source of the copy.
 	errOther = errors.New("the server or the databases to copy are not those of the copy on the volume")
 )
 
-// identityOf returns an id of a server's data; "" if it cannot be read. MySQL stores such an id with the data. MariaDB has none: the
-// creation time of the oldest system table replaces it.
+// identityOf returns an ID of a server's data; "" if it cannot be read. MySQL stores such an ID with the data. For MariaDB, the ID is the
+// creation time of the oldest system table.
 func identityOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour == server.MySQL {
 		return conn.Variable("server_uuid")
@@ -39,7 +39,7 @@ func identityOf(conn *server.Conn) (string, error) {
 
 func (m *Import) identityFile() string { return filepath.Join(m.folder, "server") }
 
-// readIdentity reads the identity of the server from which a complete dump was made. Before the first dump, any server is accepted.
+// readIdentity reads the recorded identity of the dumped server. Before the first complete dump, there is none, and any server is accepted.
 func (m *Import) readIdentity() error {
 	text, err := os.ReadFile(m.identityFile())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -49,7 +49,7 @@ func (m *Import) readIdentity() error {
 	return nil
 }
 
-// recordIdentity records the identity of the server from which a complete dump was made.
+// recordIdentity records the identity of the server after a complete dump.
 func (m *Import) recordIdentity() error {
 	if m.identity != "" {
 		return nil
@@ -64,7 +64,7 @@ func (m *Import) recordIdentity() error {
 	return nil
 }
 
-// isCopied fails if the server that answers is not the copied server.
+// isCopied fails if the connected server is not the copied server.
 func (m *Import) isCopied(conn *server.Conn) (err error) {
 	if m.seen, err = identityOf(conn); err != nil || m.identity == "" || m.seen == "" || m.seen == m.identity {
 		return err
@@ -78,15 +78,15 @@ func (m *Import) consent() string {
 	return fmt.Sprintf("take the copy into use as it is: set cutOver to true, and mysql.acceptLoss to %q", m.loss())
 }
 
-// loss returns the text for the loss of the source. The user must repeat the text to accept the loss.
+// loss returns the text that names the loss of the source. The user accepts the loss by repeating this text.
 func (m *Import) loss() string { return "source " + m.identity }
 
-// isLost reports whether a failure means that the source is lost, and the user agreed to continue without it.
+// isLost reports whether a failure means that the source is lost, and the user has accepted the loss.
 func (m *Import) isLost(err error) bool {
 	return m.identity != "" && (errors.Is(err, errReplaced) || contract.ReasonOf(err) == contract.ReasonServerUnreachable) && m.CutOver() && m.Accepted != nil && m.Accepted() == m.loss()
 }
 
-// takeAsIs makes the copy the database although the source is lost. The copy has all received events of the source's log.
+// takeAsIs makes the copy the database although the source is lost. The copy has all events that were received from the source's log.
 func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	if m.store, err = store.NewFolder(filepath.Join(m.folder, "store")); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	}
 	defer m.copied.Close(ctx)
 	if m.copied.Position != nil {
-		if _, err := m.copied.Follow(ctx); err != nil && (m.copied.Batch != nil || ctx.Err() != nil) { // else the copy is complete up to its position
+		if _, err := m.copied.Follow(ctx); err != nil && (m.copied.Batch != nil || ctx.Err() != nil) { // without an unfinished batch, the copy is complete up to its position
 			return fmt.Errorf("apply the rest of the source's log: %w", err)
 		}
 	}
@@ -108,7 +108,7 @@ func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	return nil
 }
 
-// beginAgain discards the copy for a new one. It keeps a copy that may have data that the source has lost.
+// beginAgain discards the copy and begins another one. It keeps the copy if the copy may have data that the source has lost.
 func (m *Import) beginAgain(ctx context.Context, why error) error {
 	if !errors.Is(why, errOther) {
 		conn, err := m.connect(ctx)
@@ -126,7 +126,7 @@ func (m *Import) beginAgain(ctx context.Context, why error) error {
 	return nil
 }
 
-// sameSource fails if the volume has the copy of another source.
+// sameSource fails if the copy on the volume has another source.
 func (m *Import) sameSource() error {
 	text, err := os.ReadFile(m.sourceFile())
 	switch {
@@ -140,7 +140,7 @@ func (m *Import) sameSource() error {
 	return nil
 }
 
-// recordSource records the source of the first import.
+// recordSource records the source of the first copy.
 func (m *Import) recordSource() error {
 	if _, err := os.Stat(m.sourceFile()); err == nil {
 		return nil

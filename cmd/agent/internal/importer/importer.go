@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package importer creates the database of a new volume from a running server. It dumps the server, loads the dump, and applies the
-// server's binary log until the cut-over is requested. Then it compares copy and source, and permits a server to start on the volume.
+// server's binary log until the user requests the cut-over. Then it compares the copy with the source, and allows a server to start on the
+// volume.
 //
-// The folder d3os-import of the volume has all files: the dump and the log as a store of backups, and the state of the copy. A killed
-// import continues from there. The source is only read.
+// All files are in the folder d3os-import of the volume: the dump and the log as a store of backups, and the state of the copy. After a
+// kill, the import continues from these files. It only reads the source.
 package importer
 
 import (
@@ -34,20 +35,20 @@ const folder = "d3os-import"
 // Options selects the source and the volume of an import.
 type Options struct {
 	Server server.Options
-	// Schemas are the schemas to copy; none: all except the server's.
+	// Schemas are the schemas to copy; none: all except the server's own schemas.
 	Schemas []string
 	// SkipAccounts are names of accounts that the copy does not keep.
 	SkipAccounts []string
 	Target       restore.Target
 	Programs     restore.Programs
 	DumpProgram  string
-	// MaxLockWait is the maximum wait of the dump for its lock of all tables, as in a backup.
+	// MaxLockWait limits the time for which the dump waits for its lock of all tables, as in a backup.
 	MaxLockWait time.Duration
 	// Interval is the time between two queries of the source.
 	Interval time.Duration
-	// CutOver reports whether the end of the import is requested.
+	// CutOver reports whether the user requests the cut-over.
 	CutOver func() bool
-	// Accepted returns the loss that the user accepts; it may be nil.
+	// Accepted returns the loss that the user has accepted; it may be nil.
 	Accepted func() string
 	// Report is called when the state changes; it may be nil.
 	Report func(contract.Import)
@@ -68,19 +69,19 @@ type Import struct {
 	copied *restore.Copy
 	tables int
 	rows   int64
-	// identity is the id of the copied server, and seen the id of the server that answered last.
+	// identity is the ID of the copied server. seen is the ID of the server that answered the last query.
 	identity, seen string
 }
 
-// Remove removes the files of an import from a volume whose database is in use.
+// Remove removes the files of a finished import from a volume.
 func Remove(volume string) error { return os.RemoveAll(filepath.Join(volume, folder)) }
 
-// Run makes the copy and returns when it is the database of the volume. It retries after temporary failures. It begins another copy if the
-// transactions in the copy cannot be determined.
+// Run makes the copy and returns when the copy is the database of the volume. It retries after temporary failures. It begins another copy
+// if it cannot determine which transactions the copy has.
 func Run(ctx context.Context, o Options) (*Import, error) {
 	m := &Import{Options: o, folder: filepath.Join(o.Target.Volume, folder)}
 	random := [6]byte{}
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	m.name = fmt.Sprintf("d3os-import-%x", random)
 	m.state = contract.Import{Phase: contract.ImportConnecting, Begun: 1}
 	var err error
@@ -95,7 +96,7 @@ func Run(ctx context.Context, o Options) (*Import, error) {
 			err = m.takeAsIs(ctx)
 		}
 		switch {
-		case err == nil: // the archive has ended
+		case err == nil: // the import is complete
 			return m, Remove(o.Target.Volume)
 		case ctx.Err() != nil:
 			return m, err
@@ -117,17 +118,17 @@ func Run(ctx context.Context, o Options) (*Import, error) {
 	}
 }
 
-// passes reports whether a failure may be temporary.
+// passes reports whether a failure is temporary.
 func passes(err error) bool {
 	return slices.Contains([]contract.Reason{
 		contract.ReasonServerUnreachable, contract.ReasonBusy, contract.ReasonDumpFailed, contract.ReasonLockWait, contract.ReasonNotFound,
 	}, contract.ReasonOf(err))
 }
 
-// firstDelay and longestDelay limit the time between the starts of two copies.
+// firstDelay and longestDelay bound the wait before another copy is begun.
 const firstDelay, longestDelay = 10 * time.Second, 10 * time.Minute
 
-// pause waits for a time. It returns false if ctx has ended.
+// pause waits for a time. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -158,7 +159,7 @@ func (m *Import) enter(phase contract.ImportPhase) {
 	m.update(func(s *contract.Import) { s.Phase, s.Reason, s.Message, s.Bytes, s.TotalBytes = phase, "", "", 0, 0 })
 }
 
-// failed reports a failure that may be temporary.
+// failed records a temporary failure in the state.
 func (m *Import) failed(err error) {
 	m.update(func(s *contract.Import) {
 		s.Reason, s.Message, s.CutOver = contract.ReasonOf(err), err.Error(), m.CutOver()
@@ -171,7 +172,7 @@ func (m *Import) failed(err error) {
 	})
 }
 
-// discard removes the copy, its state first: so an interrupted removal never looks like a copy.
+// discard removes the copy. It removes the copy's state first, so that an interrupted removal does not look like a copy.
 func (m *Import) discard(why string) error {
 	if err := os.Remove(m.stateFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -187,7 +188,7 @@ func (m *Import) discard(why string) error {
 
 func (m *Import) stateFile() string { return filepath.Join(m.folder, "state.json") }
 
-// attempt continues the import until a failure or its end.
+// attempt continues the import until it fails or is complete.
 func (m *Import) attempt(ctx context.Context) (err error) {
 	if err := errors.Join(m.sameSource(), m.readIdentity()); err != nil {
 		return err
@@ -243,7 +244,7 @@ func (m *Import) progress(p contract.Progress) {
 	m.update(func(s *contract.Import) { s.Bytes, s.TotalBytes = p.Bytes, p.TotalBytes })
 }
 
-// dumped returns the dump on the volume, or makes a dump.
+// dumped returns the dump on the volume. If there is none, it makes one.
 func (m *Import) dumped(ctx context.Context) (*manifest.Backup, error) {
 	entries, err := catalogue.Backups(ctx, m.store)
 	if err != nil {
@@ -259,7 +260,7 @@ func (m *Import) dumped(ctx context.Context) (*manifest.Backup, error) {
 	return m.dump(ctx)
 }
 
-// Result adds what was copied to the result of the command.
+// Result adds a description of the copied data to the result of the command.
 func (m *Import) Result(r *contract.Result) {
 	r.Server = m.State().Server
 	if m.copied == nil {

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// keep follows the source until the cut-over has succeeded.
+// keep applies the source's log until the cut-over has succeeded.
 func (m *Import) keep(ctx context.Context) error {
 	if m.copied.Refused == "" {
 		m.enter(m.waits())
@@ -35,7 +35,7 @@ func (m *Import) keep(ctx context.Context) error {
 	}
 }
 
-// waits returns the phase of a copy before the cut-over is requested.
+// waits returns the phase of a copy that waits for the cut-over.
 func (m *Import) waits() contract.ImportPhase {
 	if m.log == nil || m.backup.Position == nil {
 		return contract.ImportWaiting
@@ -43,7 +43,7 @@ func (m *Import) waits() contract.ImportPhase {
 	return contract.ImportFollowing
 }
 
-// step applies the received events, and cuts over if that is requested. It returns true at the end of the import.
+// step applies the received events. If cut is true, it then tries the cut-over. It returns true when the import is complete.
 func (m *Import) step(ctx context.Context, cut bool) (bool, error) {
 	if why := m.copied.Refused; why != "" {
 		if !cut {
@@ -74,13 +74,13 @@ func (m *Import) step(ctx context.Context, cut bool) (bool, error) {
 	return false, nil
 }
 
-// noLog is the message about a copy that cannot follow its source.
+// noLog returns the message about a copy whose source has no log.
 func (m *Import) noLog() string {
 	return fmt.Sprintf("the source %s has no binary log in row format (log_bin=ON, binlog_format=ROW) that could be followed: the copy has the data as of %s. Set cutOver if nothing was written to the source since; "+
 		"else stop the writes, and then set cutOver: an unequal copy is refused", m.Server.Address, m.backup.Started.Format(time.RFC3339))
 }
 
-// apply applies the events in the archive, and reports how far the copy is behind.
+// apply applies the archived events, and reports by how much the copy lags behind the source.
 func (m *Import) apply(ctx context.Context, head manifest.Head, at time.Time, failed error) error {
 	if head.Position.File != "" {
 		if _, err := m.copied.Follow(ctx); err != nil {
@@ -102,7 +102,7 @@ func (m *Import) apply(ctx context.Context, head manifest.Head, at time.Time, fa
 	return nil
 }
 
-// prune removes files of the log that the copy has applied completely. A later call removes files that cannot be removed now.
+// prune removes files of the log that the copy has applied completely. Files that it cannot remove now are removed by a later call.
 func (m *Import) prune(ctx context.Context) {
 	infos, err := m.store.List(ctx, manifest.TimelineFolder(m.copied.Timeline))
 	if err != nil || m.copied.Timeline == "" {
@@ -115,7 +115,7 @@ func (m *Import) prune(ctx context.Context) {
 	}
 }
 
-// cutOver ends the import if the source is at rest and the copy is equal to it.
+// cutOver completes the import if the source is at rest and the copy equals the source.
 func (m *Import) cutOver(ctx context.Context) (bool, error) {
 	began := time.Now()
 	end, err := m.reach(ctx)
@@ -133,7 +133,7 @@ func (m *Import) cutOver(ctx context.Context) (bool, error) {
 	return m.compare(ctx, &rest{began})
 }
 
-// cutOverWithoutLog ends the import if the copy is equal to the source.
+// cutOverWithoutLog completes the import if the copy equals the source.
 func (m *Import) cutOverWithoutLog(ctx context.Context) (bool, error) {
 	conn, err := m.connect(ctx)
 	if err != nil {
@@ -147,20 +147,21 @@ func (m *Import) cutOverWithoutLog(ctx context.Context) (bool, error) {
 	return m.compare(ctx, nil)
 }
 
-// rest is the time for which the source must have been at rest.
+// rest is the time since which the source has been at rest.
 type rest struct{ since time.Time }
 
-// atRest is the time for which a source must be at rest before the copy replaces it.
+// atRest is the time for which a source must be at rest before the cut-over.
 const atRest = 2 * time.Second
 
-// disturbed reports that clients still write to the source.
+// disturbed reports that clients have written to the source.
 func (m *Import) disturbed(n int64) {
 	m.update(func(s *contract.Import) {
 		s.Reason, s.Message = contract.ReasonBusy, fmt.Sprintf("the source %s is still written to (%d transactions while the copy was finished): stop the services and events that write to it", m.Server.Address, n)
 	})
 }
 
-// reach applies all events up to the present position of the source, and returns that position; nil if the archive has not reached it yet.
+// reach applies all events up to the present position of the source. It returns that position, or nil if the archive has not reached the
+// position yet.
 func (m *Import) reach(ctx context.Context) (*contract.Position, error) {
 	conn, err := m.connect(ctx)
 	if err != nil {
@@ -180,7 +181,7 @@ func (m *Import) reach(ctx context.Context) (*contract.Position, error) {
 	for limit := time.Now().Add(10 * m.Interval); ; {
 		head, _, failed := m.log.now()
 		if failed != nil {
-			return nil, nil // the next step reports it
+			return nil, nil // the next step reports the failure
 		}
 		if head.Position.File != "" && !binlog.Before(head.Position, *end) {
 			break
@@ -193,8 +194,8 @@ func (m *Import) reach(ctx context.Context) (*contract.Position, error) {
 	return end, err
 }
 
-// isPrepared reports whether the source has prepared XA transactions. The cut-over waits for their end, because a later commit would be
-// lost. An account without the right to list them relies on the log.
+// isPrepared reports whether the source has prepared XA transactions. The cut-over waits for their end: a commit after the cut-over would
+// be lost. For an account without the right to list them, only the log shows them.
 func (m *Import) isPrepared(conn *server.Conn) bool {
 	n := max(conn.Prepared(), len(m.copied.Prepared))
 	if n > 0 {
@@ -205,7 +206,7 @@ func (m *Import) isPrepared(conn *server.Conn) bool {
 	return n > 0
 }
 
-// compare compares the copy with the source, and makes it the database if both are equal. r is nil for a source without a log.
+// compare compares the copy with the source, and makes the copy the database if they are equal. r is nil for a source without a log.
 func (m *Import) compare(ctx context.Context, r *rest) (bool, error) {
 	m.enter(contract.ImportComparing)
 	difference, err := m.difference(ctx)
@@ -247,7 +248,7 @@ func (m *Import) difference(ctx context.Context) (*restore.Difference, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := conn.Limit(time.Time{}); err != nil { // a large table takes its time
+		if err := conn.Limit(time.Time{}); err != nil { // reading a large table takes long
 			conn.Close()
 			return nil, err
 		}

@@ -16,17 +16,17 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// log is the source's binary log, which an archive on the volume follows.
+// log is the source's binary log. An archive copies it to the volume.
 type log struct {
 	first string
 
 	mu   sync.Mutex
 	head manifest.Head
-	at   time.Time // a time, by the agent's clock, at which head was the end of the source's log
-	err  error     // the last failure; nil after head has advanced
+	at   time.Time // time, by the agent's clock, at which head was the end of the source's log
+	err  error     // the last failure; nil after head has changed
 }
 
-// follow keeps the archive running until stop is called.
+// follow runs the archive, and restarts it after failures, until stop is called.
 func (l *log) follow(ctx context.Context, m *Import) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -78,14 +78,14 @@ func (l *log) now() (manifest.Head, time.Time, error) {
 	return l.head, l.at, l.err
 }
 
-// ends reports whether the archive cannot continue.
+// ends reports whether restarting the archive is useless after this error.
 func ends(err error) bool {
 	return err != nil && slices.Contains([]contract.Reason{
 		contract.ReasonGap, contract.ReasonNoBinaryLog, contract.ReasonNewerFormat, contract.ReasonRefused, contract.ReasonDamaged,
 	}, contract.ReasonOf(err))
 }
 
-// failure returns the error of an archive that cannot continue. If the source's log is the cause, another copy is necessary.
+// failure returns the error of an archive that cannot continue. If the error is in the source's log, another copy is necessary.
 func failure(err error) error {
 	switch {
 	case err == nil || !ends(err):
@@ -98,7 +98,7 @@ func failure(err error) error {
 	return contract.Errorf(contract.ReasonOf(err), "%w: %w", restore.ErrBeginAgain, err)
 }
 
-// fileOf returns the file of the log that an object of a timeline belongs to; "" for none.
+// fileOf returns the log file to which an object of a timeline belongs; "" for none.
 func fileOf(name, timeline string) string {
 	file, _, ok := strings.Cut(strings.TrimPrefix(name, manifest.TimelineFolder(timeline)), "/")
 	if !ok {

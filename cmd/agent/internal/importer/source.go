@@ -17,10 +17,10 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// silence is the maximum time without an answer of the source.
+// silence is the maximum time for which the source may not answer.
 const silence = time.Minute
 
-// connect opens a connection to the source, for the schemas to copy.
+// connect opens a connection to the source, and sets the schemas to copy.
 func (m *Import) connect(ctx context.Context) (*server.Conn, error) {
 	conn, err := server.Connect(ctx, m.Server)
 	if err != nil {
@@ -38,8 +38,8 @@ func (m *Import) connect(ctx context.Context) (*server.Conn, error) {
 	return conn, nil
 }
 
-// look reads the version and settings of the source, and refuses a source that cannot be copied. It returns the log to follow; nil for
-// none.
+// look reads the version and settings of the source. It refuses a source that cannot be copied. It returns the source's log; nil if there
+// is no log to follow.
 func (m *Import) look(ctx context.Context) (*log, error) {
 	conn, err := m.connect(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *Import) look(ctx context.Context) (*log, error) {
 	return m.lookAtLog(conn)
 }
 
-// lookAtLog returns the log of the source if that log contains the changes of rows.
+// lookAtLog returns the log of the source if the log has the changes of rows.
 func (m *Import) lookAtLog(conn *server.Conn) (*log, error) {
 	if has, err := hasLog(conn); !has || err != nil {
 		return nil, err
@@ -88,15 +88,15 @@ func hasLog(conn *server.Conn) (bool, error) {
 		return false, err
 	}
 	format, err := conn.Variable("binlog_format")
-	return has == "ON" && (format == "" || format == "ROW"), err // the variable has been removed, or will be
+	return has == "ON" && (format == "" || format == "ROW"), err // newer servers may lack the variable binlog_format
 }
 
-// isPrepared describes prepared XA transactions.
+// isPrepared returns a text about prepared XA transactions.
 func isPrepared(where string, n int) string {
 	return fmt.Sprintf("%s has %d XA transactions that are prepared: commit them or roll them back there (XA RECOVER lists them)", where, n)
 }
 
-// grants adds the rights that the account needs to an error of the server.
+// grants adds the rights that the account needs to an error that the server returned.
 func grants(user string, err error) error {
 	if contract.ReasonOf(err) != contract.ReasonAccessDenied {
 		return err
@@ -105,7 +105,7 @@ func grants(user string, err error) error {
 		"(MariaDB: BINLOG MONITOR, too)", err, user)
 }
 
-// dump makes the dump.
+// dump dumps the source.
 func (m *Import) dump(ctx context.Context) (*manifest.Backup, error) {
 	made, _, err := backup.Run(ctx, backup.Options{Options: draft.Options{Store: m.store, Progress: m.progress}, Server: m.Server, SkipAccounts: m.SkipAccounts, MaxLockWait: m.MaxLockWait, Tries: 3,
 		DumpProgram: m.DumpProgram, Schemas: m.Schemas, Lock: m.name + "-dump", LeavesLog: true})

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest defines the metadata in the store: a manifest for each backup and each segment of the binary log, written after the
-// objects that it describes. Objects without a manifest are ignored.
+// Package manifest defines the metadata in the store. Each backup and each segment of the binary log has a manifest, which is written after
+// the objects that the manifest describes. Objects without a manifest are ignored.
 package manifest
 
 import (
@@ -19,15 +19,15 @@ import (
 // Format is the format of all manifests, except those of a copy of a server's files.
 const Format = 1
 
-// FormatFiles is the format of the manifest of a backup with Base Files or Physical. It is the newest format that this package reads. An
-// agent that knows only Format refuses such a backup.
+// FormatFiles is the format of a backup whose Base is Files or Physical. It is the newest format that this package reads. An agent that
+// knows only Format refuses the backup.
 const FormatFiles = 2
 
-// FormatGTID is the format of the head and the segments of a timeline that is followed by GTID. An agent that knows only Format refuses it.
+// FormatGTID is the format of the head and the segments of a timeline by GTID. An agent that knows only Format refuses them.
 const FormatGTID = 2
 
-// Values of Base: a copy of a server's data folder, as a tar stream in consecutive objects named files-…. Files is the copy of a member of
-// a MySQLCluster, Physical the copy of a single server whose log the archive follows.
+// Values of Base: a copy of a server's data folder, as one tar stream in consecutive objects named files-…. Files is a copy of a member of
+// a MySQLCluster. Physical is a copy of a single server whose log an archive follows.
 const (
 	Files    = "files"
 	Physical = "physical"
@@ -41,51 +41,51 @@ const (
 	Verified = "verified.json"
 )
 
-// Backup describes a backup: the dump of a server at one position, a copy of its files, the snapshot of etcd, or the shards of a Redis Cluster.
+// Backup describes a backup: the dump of a server at one position, a copy of a server's files, the snapshot of an etcd, or the shards of a
+// Redis Cluster.
 type Backup struct {
 	Format int `json:"format"`
-	// ID names the backup; it begins with the time of its start, so that names sort by time.
+	// ID names the backup. It begins with the start time, so that IDs sort by time.
 	ID string `json:"id"`
-	// Base is the form of the data: Files or Physical, or empty for a dump, a snapshot or shards.
+	// Base is the form of the data: Files or Physical; empty for a dump, a snapshot or shards.
 	Base string `json:"base,omitempty"`
-	// Source identifies the data in the backup, such as by the mark of its volume; empty if the caller gave no name.
+	// Source identifies the data in the backup, for example by the ID of the volume's mark; empty if the caller gave no name.
 	Source string `json:"source,omitempty"`
-	// Writer identifies the resource whose data is in the backup, such as by its UID. A recreated resource has another Writer. Empty if the
-	// caller gave none, and in backups of older agents.
+	// Writer identifies the resource whose data is in the backup, for example by its UID. A recreated resource is another Writer. Empty if
+	// the caller gave none, and in backups of older agents.
 	Writer    string    `json:"writer,omitempty"`
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
-	// ServerTime is a time after Position, by the server's own clock; zero in backups of older agents.
+	// ServerTime is a time after the time of Position, by the server's clock; zero in backups of older agents.
 	ServerTime time.Time `json:"serverTime,omitzero"`
 	Server     Server    `json:"server"`
 	// Tool is the version of the program that made the dump.
 	Tool string `json:"tool"`
-	// Position is the position of the dump in the server's binary log; nil if the server keeps no log.
+	// Position is the position of the dump in the server's binary log; nil if the server has no log.
 	Position *contract.Position `json:"position,omitempty"`
 	// LogBegan is the time of the first event in the file of Position. The file's name and LogBegan identify the log. Zero if the account
 	// may not read the log.
 	LogBegan time.Time `json:"logBegan,omitzero"`
-	// PreparedFrom is the log file of the oldest XA transaction that is prepared at Position; empty if all of them are in the file of
-	// Position.
+	// PreparedFrom is the log file with the oldest XA transaction that is prepared at Position; empty if that file is the file of Position.
 	PreparedFrom string `json:"preparedFrom,omitempty"`
-	// Revision is a revision of etcd that the backup includes, possibly with later ones; 0 for other databases.
+	// Revision is a revision of etcd that the backup contains; it may contain later revisions, too. 0 for other databases.
 	Revision int64 `json:"revision,omitempty"`
-	// Shards are the shards of a Redis Cluster. The object of a shard has the same index in Objects. Empty for other kinds.
+	// Shards are the shards of a Redis Cluster. Shards[i] describes Objects[i]. Empty for other databases.
 	Shards []Shard `json:"shards,omitempty"`
-	// Objects are in the order in which a restore loads them.
+	// Objects are the backup's objects in the order in which a restore loads them.
 	Objects []Object `json:"objects"`
-	// Tables has the number of rows of each table. Keys are `schema`.`table`, with the quotes.
+	// Tables maps each table to its number of rows. Keys are `schema`.`table`, with the quotes.
 	Tables map[string]int64 `json:"tables"`
 	// TemporaryAccounts are names of accounts that a replay needs, and that the restored database does not keep.
 	TemporaryAccounts []string `json:"temporaryAccounts,omitempty"`
-	// Recipients are the public keys to which the objects are encrypted; none for objects without encryption.
+	// Recipients are the public keys for which the objects are encrypted; none if they are not encrypted.
 	Recipients []string `json:"recipients,omitempty"`
 	Warnings   []string `json:"warnings,omitempty"`
-	// Annotations are the caller's own.
+	// Annotations are annotations of the caller.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Server describes the server from which a backup was made.
+// Server describes the server that was backed up.
 type Server struct {
 	// Version is the server's version, such as 5.7.44 or 10.11.19-MariaDB.
 	Version string `json:"version"`
@@ -93,17 +93,17 @@ type Server struct {
 	Flavour string `json:"flavour"`
 	// LowerCaseTableNames is the value of the variable lower_case_table_names. A server with another value may not find the tables.
 	LowerCaseTableNames string `json:"lowerCaseTableNames,omitempty"`
-	// Variables are global variables that decide how the data is stored and read; nil in backups of older agents.
+	// Variables are the global variables that affect how data is stored and read; nil in backups of older agents.
 	Variables map[string]string `json:"variables,omitempty"`
 	// Zone is the time zone of the server's process; nil in backups of older agents.
 	Zone *Zone `json:"zone,omitempty"`
-	// UUID is MySQL's server_uuid, or the id of etcd's cluster; empty for others.
+	// UUID is MySQL's server_uuid, or the ID of an etcd cluster; empty for other databases.
 	UUID string `json:"uuid,omitempty"`
 }
 
 // Zone is the time zone that a server's process runs in.
 type Zone struct {
-	// TZ is the variable TZ of the agent's environment; empty if it is not set. In the pods of one database, the server has the same value.
+	// TZ is the variable TZ of the agent's environment; empty if it is not set. The server's pod has the same value.
 	TZ string `json:"tz,omitempty"`
 	// Name is the variable system_time_zone, an abbreviation that is not unique.
 	Name string `json:"name"`
@@ -115,7 +115,7 @@ type Zone struct {
 type Shard struct {
 	// Slots are the hash slots of the shard's keys, such as 0-5460 or 0-99,200.
 	Slots string `json:"slots"`
-	// Keys is the number of keys on the server right after its copy.
+	// Keys is the number of keys that the copied server had right after the copy.
 	Keys int64 `json:"keys"`
 }
 
@@ -123,7 +123,7 @@ type Shard struct {
 type Object struct {
 	// Name is relative to the folder of the manifest.
 	Name string `json:"name"`
-	// Bytes and SHA256 describe the stored file, PlainBytes and PlainSHA256 its content before compression.
+	// Bytes and SHA256 describe the stored file. PlainBytes and PlainSHA256 describe the content before compression.
 	Bytes       int64  `json:"bytes"`
 	SHA256      string `json:"sha256"`
 	PlainBytes  int64  `json:"plainBytes"`
@@ -135,8 +135,8 @@ type Verification struct {
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
 	OK     bool      `json:"ok"`
-	// Damaged reports the proof that the backup's objects differ from what was written. A failed check alone proves nothing about the
-	// backup, because a check can fail for many other reasons. Older agents also recorded such failures, without this field.
+	// Damaged reports proof that the stored objects differ from the written objects. A failed check alone is no proof, because it can have
+	// other causes. Older agents also recorded such failures, without this field.
 	Damaged bool `json:"damaged,omitempty"`
 	// Message describes the damage that was found.
 	Message string `json:"message,omitempty"`
@@ -146,12 +146,12 @@ type Verification struct {
 
 var idPattern = regexp.MustCompile(`^\d{8}T\d{6}Z-[0-9a-f]{8}$`)
 
-// ID returns the name of a backup that starts at a time. Random distinguishes backups of the same second.
+// ID returns the ID of a backup that starts at a time. random distinguishes backups that start in the same second.
 func ID(started time.Time, random [4]byte) string {
 	return fmt.Sprintf("%s-%x", started.UTC().Format("20060102T150405Z"), random)
 }
 
-// IDAfter returns an ID that sorts after another ID, even if the clock was set back since then. An empty ID sorts before all others.
+// IDAfter returns an ID that sorts after the given ID, even if the clock was set back since then. An empty ID sorts before all others.
 func IDAfter(before string, now time.Time, random [4]byte) string {
 	id := ID(now, random)
 	if last, err := Time(before); err == nil && before[:16] >= id[:16] {
@@ -172,16 +172,16 @@ func IsID(text string) bool { return idPattern.MatchString(text) }
 // Folder returns the folder of the backup with an ID, with a slash at its end.
 func Folder(id string) string { return Backups + id + "/" }
 
-// IsOnLog reports whether Position is a position in the log that an archive follows. It returns false for Files, whose Position is in the
-// log of the copied member.
+// IsOnLog reports whether Position is a position in the log that an archive follows. For Base Files it returns false: there, Position is in
+// the log of the copied member.
 func (b *Backup) IsOnLog() bool { return b.Position != nil && b.Base != Files }
 
-// HasGTIDs reports whether the set of GTIDs in the backup is exactly known. Only then a timeline by GTID may continue the backup.
+// HasGTIDs reports whether the GTIDs in the backup are known exactly. Only then a timeline by GTID can continue the backup.
 func (b *Backup) HasGTIDs() bool {
 	return b.Base == Files && b.Position != nil && b.Position.GTID != ""
 }
 
-// FirstFile returns the oldest file of the log that a replay reads.
+// FirstFile returns the oldest log file that a replay reads.
 func (b *Backup) FirstFile() string {
 	if b.PreparedFrom != "" {
 		return b.PreparedFrom
@@ -189,7 +189,7 @@ func (b *Backup) FirstFile() string {
 	return b.Position.File
 }
 
-// Totals returns the bytes of all objects: plain and stored.
+// Totals returns the total bytes of all objects, before compression and as stored.
 func (b *Backup) Totals() (plain, stored int64) {
 	for _, o := range b.Objects {
 		plain, stored = plain+o.PlainBytes, stored+o.Bytes
@@ -197,7 +197,7 @@ func (b *Backup) Totals() (plain, stored int64) {
 	return plain, stored
 }
 
-// Rows returns the rows of all tables, or the keys of all shards.
+// Rows returns the number of rows in all tables, or the number of keys in all shards.
 func (b *Backup) Rows() int64 {
 	rows := int64(0)
 	for _, n := range b.Tables {
@@ -237,7 +237,7 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 	return b, nil
 }
 
-// decode parses the format first, because the other fields of a newer format are unknown.
+// decode reads the format before all other fields, because a newer format may have unknown fields.
 func decode(name string, text []byte, newest int, into any) error {
 	var head struct {
 		Format int `json:"format"`

@@ -10,7 +10,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A store may have backups of several formats. A form that is not known is refused as one of a newer agent.
+// A store may have backups of several formats. An unknown form is refused as the form of a newer agent.
 func TestDecodeBackup(t *testing.T) {
 	t.Parallel()
 	const id = "20260102T150405Z-0a1b2c3d"
@@ -37,7 +37,7 @@ func TestDecodeBackup(t *testing.T) {
 		case c.reason != "" && contract.ReasonOf(err) != c.reason, c.reason == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case err == nil && b.IsOnLog() != c.onLog:
-			t.Errorf("%s: on the log: %t", name, b.IsOnLog())
+			t.Errorf("%s: IsOnLog is %t", name, b.IsOnLog())
 		}
 	}
 	if _, err := DecodeHead("binlog/x/head.json", []byte(`{"format":3}`)); contract.ReasonOf(err) != contract.ReasonNewerFormat {

@@ -5,7 +5,8 @@ package manifest
 
 import "strings"
 
-// Statement is a statement that a restore runs separately: its failure is a warning. Name describes the object that it creates.
+// Statement is a statement that a restore runs separately. If it fails, the restore warns. Name describes the object that the statement
+// creates.
 type Statement struct{ Name, SQL string }
 
 // Names of the objects with statements.
@@ -16,7 +17,7 @@ const (
 
 const delimiter = "\n;;\n"
 
-// EncodeStatements writes statements so that a database's client reads them, too.
+// EncodeStatements writes statements in a form that the database's client can read, too.
 func EncodeStatements(statements []Statement) string {
 	text := "DELIMITER ;;\n"
 	for _, s := range statements {
@@ -25,7 +26,7 @@ func EncodeStatements(statements []Statement) string {
 	return text
 }
 
-// DecodeStatements reads what EncodeStatements wrote.
+// DecodeStatements reads the output of EncodeStatements.
 func DecodeStatements(text string) []Statement {
 	_, text, _ = strings.Cut(text, "\n")
 	var all []Statement

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
-// fake is a server whose data is a file with its identity.
+// fake is a server. Its data is a file with the server's identity.
 type fake struct{ peers Peers }
 
 func (fake) Inspect(string) (string, Position) { return "", Position{} }
@@ -46,7 +46,7 @@ func (fake) Command(_ Decision, ticket Ticket, folder string) (string, []string,
 	return "server", []string{"server", ticket.Text, folder}, nil, nil
 }
 
-// agentIn returns the agent of a pod with a volume; it stores the start that it makes in started.
+// agentIn returns the agent of a pod on the volume dir. The agent stores the start command in started.
 func agentIn(dir, uid, ticket string, started *string) *Agent {
 	notes := filepath.Join(dir, "notes-"+uid)
 	file := filepath.Join(notes, "ticket")
@@ -62,7 +62,7 @@ func agentIn(dir, uid, ticket string, started *string) *Agent {
 	}
 }
 
-// TestMain runs an agent that is killed, if a variable of the environment requests it.
+// TestMain runs an agent that will be killed, if an environment variable requests that.
 func TestMain(m *testing.M) {
 	crash := os.Getenv("MEMBER_TEST_CRASH")
 	if crash == "" {
@@ -82,15 +82,15 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// The agent is killed between any two writes of a start. At the pod's next start, an unused ticket is used, and with a used ticket nothing
-// starts. Earlier data still exists. The next pod starts with its own ticket.
+// The agent is killed between any two writes of a start. When the pod starts again, it uses an unused ticket, and starts nothing with a
+// used ticket. Earlier data still exists. The next pod starts with a new ticket.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	const marked = `{"format":1,"pod":"data/etcd-1","cluster":"c","member":`
 	for name, c := range map[string]struct {
 		files  map[string]string
 		ticket string
-		data   bool // it starts with existing data
+		data   bool // the volume has data before the start
 	}{
 		"seed":                      {nil, "seed", false},
 		"join":                      {nil, "join:b", false},
@@ -104,11 +104,11 @@ func TestKilledAtEachPoint(t *testing.T) {
 			points := 1
 			for ; !killedAt(t, points, c.files, c.ticket, c.data); points++ {
 				if points > 50 {
-					t.Fatal("it does not come to an end")
+					t.Fatal("there are more points than expected")
 				}
 			}
 			if c.ticket != "" && points < 8 {
-				t.Errorf("%d points were tried", points-1)
+				t.Errorf("only %d points were tested", points-1)
 			}
 			t.Logf("killed at %d points", points-1)
 		})
@@ -138,14 +138,14 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 	assert.NilError(t, err)
 	switch d := Decide(s); {
 	case d.Start != "" && s.used():
-		t.Errorf("point %d: the ticket is used twice: %+v", point, d)
+		t.Errorf("point %d: the agent used the ticket twice: %+v", point, d)
 	case d.Reason == "" && d.Start == "" && !data:
-		t.Errorf("point %d: it starts without a ticket: %+v", point, d)
+		t.Errorf("point %d: the agent starts without a ticket: %+v", point, d)
 	case d.Reason != "" && d.Reason != TicketUsed && d.Reason != Removed:
-		t.Errorf("point %d: it waits for %s: %s", point, d.Reason, d.Message)
+		t.Errorf("point %d: the agent waits for %s: %s", point, d.Reason, d.Message)
 	}
 	if text, want := identities(t, dir), files["data/identity"]; text != want {
-		t.Errorf("point %d: the data was %q and is %q", point, want, text)
+		t.Errorf("point %d: the data must be %q and is %q", point, want, text)
 	}
 	if data {
 		return false
@@ -156,7 +156,7 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 	return false
 }
 
-// identities returns the identities in the data folders of the volume, including the folders set aside.
+// identities returns the identities in the data folders of the volume, including renamed folders.
 func identities(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "data*", "identity"))
@@ -170,7 +170,7 @@ func identities(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// The agent reports that it waits, and starts as soon as it has a ticket.
+// The agent reports that it waits for a ticket, and starts when it gets one.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -182,13 +182,13 @@ func TestRun(t *testing.T) {
 	go func() { done <- a.Run(t.Context()) }()
 	assert.NilError(t, os.WriteFile(a.Ticket, []byte("seed"), 0o600))
 	if err := <-done; err != nil || started != "seed" {
-		t.Fatalf("it started with %q: %v", started, err)
+		t.Fatalf("the agent started with %q: %v", started, err)
 	}
 	mark, err := ReadMark(dir)
 	if err != nil || mark.Ticket != "seed" || mark.PodUID != "uid" || mark.Pod != pod {
 		t.Errorf("the mark is %+v (%v)", mark, err)
 	}
-	// After the server has created its data, the mark is completed, and the token of a recovery ends the server once.
+	// After the server has created its data, the agent completes the mark. A ticket force ends the server once.
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "identity"), []byte("c/a"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -200,17 +200,17 @@ func TestRun(t *testing.T) {
 	}
 	assert.NilError(t, os.WriteFile(a.Ticket, []byte("force:1"), 0o600))
 	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); !forced || err != nil {
-		t.Errorf("a ticket to continue alone is not seen (%v)", err)
+		t.Errorf("the agent ignores the ticket force (%v)", err)
 	}
 	if err := a.Run(t.Context()); err != nil || started != "force:1" {
-		t.Errorf("it started with %q: %v", started, err)
+		t.Errorf("the agent started with %q: %v", started, err)
 	}
 	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); forced || err != nil {
-		t.Errorf("a ticket to continue alone is used twice (%v)", err)
+		t.Errorf("the agent used the ticket force twice (%v)", err)
 	}
 }
 
-// A mark of a newer agent has an unknown format: it is not read, and nothing starts on its volume.
+// A mark of a newer agent has an unknown format. The agent does not read the mark, and starts nothing on the volume.
 func TestMarkOfTheFuture(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// Volume is the state of a volume, in one word.
+// Volume classifies the state of a volume.
 type Volume string
 
 // The kinds of volumes.
 const (
-	// Empty: nothing was ever completed on it.
+	// Empty: no data was ever completed on the volume.
 	Empty Volume = "Empty"
-	// Own: data of this pod.
+	// Own: the volume has data of this pod.
 	Own Volume = "Own"
-	// Lost: the mark names data that is not there any more.
+	// Lost: the mark names data that no longer exists.
 	Lost Volume = "Lost"
-	// Foreign: data without a readable mark, or of another pod or member than its mark.
+	// Foreign: the data has no readable mark, or its pod or member differs from the mark.
 	Foreign Volume = "Foreign"
 )
 
-// Reason names the condition that the agent waits for, in one word.
+// Reason names the condition for which the agent waits.
 type Reason string
 
 // The reasons to wait.
 const (
 	// NeedsTicket: the volume has no data, and no ticket was given.
 	NeedsTicket Reason = "NeedsTicket"
-	// TicketUsed: the ticket was used, and another one is needed.
+	// TicketUsed: the ticket was used already; another ticket is needed.
 	TicketUsed Reason = "TicketUsed"
 	// TicketRefused: the ticket does not match the volume or the running members.
 	TicketRefused Reason = "TicketRefused"
@@ -51,22 +51,22 @@ const (
 	Removed Reason = "Removed"
 )
 
-// Decision is the action of the agent: start, or wait for a Reason.
+// Decision is the action of the agent: start the server, or wait for a Reason.
 type Decision struct {
 	Volume Volume
-	// Reason is the cause for which the server does not start; empty if it starts.
+	// Reason is the reason why the server does not start; empty if it starts.
 	Reason Reason
-	// Message explains Reason to users, with the next step.
+	// Message explains Reason to users and names the next step.
 	Message string
 	// Start is the verb of the ticket that the start uses; empty for a start without a ticket.
 	Start Verb
-	// SetAside reports whether the data folder is set aside before the start.
+	// SetAside reports whether the data folder is renamed before the start.
 	SetAside bool
-	// Members is the member list of the cluster to join, with this member; only with Start Join.
+	// Members is the member list of the cluster to join, including this member; set only if Start is Join.
 	Members []Listed
 }
 
-// Decide returns whether the server starts, and why not. It has no side effects.
+// Decide returns whether the server starts, or the reason to wait. It has no side effects.
 func Decide(s Situation) Decision {
 	d := Decision{Volume: volumeOf(s)}
 	switch d.Volume {
@@ -97,7 +97,7 @@ func volumeOf(s Situation) Volume {
 	case s.MarkProblem != "" || s.Mark != nil && s.Mark.Pod != s.Pod:
 		return Foreign
 	case s.Data.Exists && s.Data.Problem != "" && s.Mark.started():
-		return Own // by its mark
+		return Own // according to its mark
 	case s.Data.Exists && !belongs(s.Mark, s.Data.Identity):
 		return Foreign
 	case s.Data.Exists:
@@ -110,8 +110,8 @@ func volumeOf(s Situation) Volume {
 	return Empty
 }
 
-// belongs reports whether the data has the identity of the mark. A mark without ids was written before the start that created the data: the
-// ticket of a join names the member, and a seed creates the ids.
+// belongs reports whether the data has the identity in the mark. A mark without IDs was written before the start that created the data. In
+// that case, a ticket join must name the data's member. After a ticket seed, the data may have any ID.
 func belongs(m *Mark, of Identity) bool {
 	if m == nil || of.Member == "" {
 		return false
@@ -140,7 +140,7 @@ func (d Decision) foreign(s Situation) Decision {
 	return d.wait(DataForeign, "the volume has data %s: nothing starts on it. Put the right volume under the claim, or delete the claim and the pod", whose)
 }
 
-// own decides about data of this pod.
+// own decides for a volume with data of this pod.
 func (d Decision) own(s Situation) Decision {
 	if has := schemeOf(s.PeerURL); s.Mark != nil && s.Mark.Scheme != "" && s.Mark.Scheme != has {
 		return d.wait(TLSChanged, "the members know each other by %s addresses, and this one would use %s: restore spec.tls.mode. "+
@@ -177,7 +177,7 @@ func (d Decision) own(s Situation) Decision {
 	return d.join(s)
 }
 
-// withoutData decides about a volume without data. Without a ticket, it waits with the reason and the message.
+// withoutData decides for a volume without data. Without a ticket, the agent waits with the reason and the message.
 func (d Decision) withoutData(s Situation, reason Reason, message string) Decision {
 	switch {
 	case s.Ticket.Text == "":
@@ -199,8 +199,8 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	return d.join(s)
 }
 
-// join decides about a ticket to join. All members that know the id must list its member as a learner that never started: a member that
-// started may have voted since.
+// join decides for a ticket join. All members that know the ID must list the member as a learner that never started: a member that started
+// may have voted since then.
 func (d Decision) join(s Situation) Decision {
 	id := s.Ticket.Argument
 	refuse := func(why string) Decision {

@@ -22,7 +22,7 @@ const (
 	peerURL = "http://etcd-1.etcd-headless.data.svc:2380"
 )
 
-// running are members that run: etcd-0 (id a) and a learner that has never been started (id b).
+// running is the answer of running members: etcd-0 (ID a), and a learner that was never started (ID b).
 func running(change ...func(*Listed)) Peers {
 	learner := Listed{ID: "b", PeerURLs: []string{peerURL}, Learner: true}
 	for _, f := range change {
@@ -50,7 +50,7 @@ func TestDecide(t *testing.T) {
 		s      Situation
 		ticket string
 		volume Volume
-		reason Reason // empty: it starts
+		reason Reason // empty: the server starts
 		start  Verb
 		aside  bool
 		says   string
@@ -131,7 +131,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got %+v", d)
 			}
 			if d.Start != "" && d.Start != Force && c.s.Data.Exists && !d.SetAside {
-				t.Error("it starts empty over data")
+				t.Error("the server starts with empty data although data exists")
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// restoredIn puts data of a backup on a volume, as a restore does.
+// restoredIn places a backup's data on a volume, as a restore does.
 func restoredIn(t *testing.T, dir, uid string) {
 	t.Helper()
 	folder := Restored(dir)
@@ -164,8 +164,8 @@ func restoredIn(t *testing.T, dir, uid string) {
 	}
 }
 
-// The agent that begins a cluster with the data of a backup is killed between any two writes. Whatever the next pods do, the
-// cluster begins with that data, and never empty.
+// The agent that begins a cluster with the data of a backup is killed between any two writes. The next pods begin the cluster with that
+// data, and never with empty data.
 func TestKilledAtEachPointOfABirth(t *testing.T) {
 	t.Parallel()
 	for point := 1; ; point++ {
@@ -178,11 +178,11 @@ func TestKilledAtEachPointOfABirth(t *testing.T) {
 			next := fake{}.Data(filepath.Join(dir, "data"))
 			free, err := IsFree(dir, pod, next)
 			if err != nil || free == next.Exists {
-				t.Errorf("point %d: the volume counts as free: %t, with data %+v (%v)", point, free, next, err)
+				t.Errorf("point %d: the volume is free: %t, its data is %+v (%v)", point, free, next, err)
 			}
 			var started string
 			a := agentIn(dir, "next", "seed", &started)
-			if free { // the restore in the next pod has created the data
+			if free { // the next pod restores the backup
 				assert.NilError(t, NoteRestored(a.Notes))
 			}
 			if err := a.Run(t.Context()); err != nil {
@@ -190,14 +190,14 @@ func TestKilledAtEachPointOfABirth(t *testing.T) {
 			}
 		}
 		if data := (fake{}).Data(filepath.Join(dir, "data")); data.Identity != (Identity{"new", "a"}) {
-			t.Errorf("point %d: the cluster has begun with %+v", point, data)
+			t.Errorf("point %d: the cluster began with the data %+v", point, data)
 		}
 		if _, err := os.Stat(Restored(dir)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("point %d: the restored data is there a second time (%v)", point, err)
+			t.Errorf("point %d: the volume has the restored data twice (%v)", point, err)
 		}
 		if ended {
 			if point < 8 {
-				t.Errorf("%d points were tried", point-1)
+				t.Errorf("only %d points were tested", point-1)
 			}
 			t.Logf("killed at %d points", point-1)
 			return
@@ -205,7 +205,7 @@ func TestKilledAtEachPointOfABirth(t *testing.T) {
 	}
 }
 
-// A pod that must begin with the data of a backup does not begin without that data.
+// A pod that must begin with the data of a backup does not start a server without that data.
 func TestNoBirthWithoutItsData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -213,14 +213,14 @@ func TestNoBirthWithoutItsData(t *testing.T) {
 	a := agentIn(dir, "uid", "seed", &started)
 	assert.NilError(t, NoteRestored(a.Notes))
 	if err := a.Run(t.Context()); err == nil || started != "" {
-		t.Errorf("it started with %q: %v", started, err)
+		t.Errorf("the agent started with %q: %v", started, err)
 	}
 	if mark, err := ReadMark(dir); mark != nil || err != nil {
 		t.Errorf("the volume is marked: %+v (%v)", mark, err)
 	}
 }
 
-// A volume on which a member has been, or which is another pod's, is no place for a restore.
+// A restore refuses a volume that belongs to another pod, or that a member has used.
 func TestFreeVolumes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

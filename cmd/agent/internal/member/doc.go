@@ -5,56 +5,53 @@
 // the volume of its pod, and as which member. It runs as the first process of
 // the server's container and then becomes the server (exec). A second process
 // runs next to the server: it completes the mark, and ends the server when a
-// ticket asks for another start (see Agent.Watch).
+// ticket requires another start (see Agent.Watch).
 //
-// Why: a server with an empty volume, started under the name of a member that
-// voted before, may vote again without the entries that the member acknowledged.
-// Kubernetes makes empty volumes and starts pods even without the operator, so
-// the agent decides last.
+// The reason: if a server with an empty volume starts under the name of a member that voted before, it may vote again without the entries
+// that the member acknowledged. Kubernetes creates empty volumes and starts pods even without the operator. Therefore the agent makes the
+// last decision.
 //
-// # What the agent looks at
+// # Inputs of the agent
 //
-//   - The mark, a file next to the data (see Mark): of which pod, cluster and
-//     member the data is.
-//   - The data itself: the server's own files name cluster and member, too.
-//   - The ticket, an annotation on the pod that the operator writes and the
-//     downward API shows (see Ticket).
+//   - The mark, a file next to the data (see Mark). It names the pod, the cluster
+//     and the member to which the data belongs.
+//   - The data itself. The server's own files name the cluster and the member, too.
+//   - The ticket, an annotation that the operator writes on the pod. The downward
+//     API shows it as a file (see Ticket).
 //   - The member lists of the running members.
 //
-// # What it does
+// # Actions of the agent
 //
 //	data with the mark of this pod       start the server on the data
 //	own data, but the running members    wait for a ticket with another id
 //	have removed the member
-//	nothing, or a start that broke off   wait for a ticket: seed or join
+//	no data, or an interrupted start     wait for a ticket: seed or join
 //	a mark whose data is missing         wait for join with another id
-//	foreign data, or data without        wait; a person has to decide
+//	foreign data, or data without        wait for a decision of the user
 //	a mark
 //	own data, damaged                    wait: the server would refuse to start, or start
 //	                                     without acknowledged entries
-//	own data, and its log ends before    wait: the storage put the volume back to an earlier
-//	a known position of the member       state. The operator's record and a note of this pod
+//	own data, and its log ends before    wait: the storage restored an earlier state of the
+//	a known position of the member       volume. The operator's record and a note of this pod
 //	                                     (Situation.Known) have the position, outside of the volume
 //	a mark of this pod, unreadable data  start the server: it reports the damage
 //
 // # Tickets
 //
-// A ticket is for one start of one pod: its text is noted in an emptyDir of the
-// pod and, with the pod's UID, in the mark before the server starts. A text that
-// is in the emptyDir or in the mark is used. For another start, delete the pod or
+// A ticket allows one start of one pod. Before the server starts, the agent stores the ticket's text in an emptyDir of the pod and, with
+// the pod's UID, in the mark. A ticket whose text is in the emptyDir or in the mark counts as used. For another start, delete the pod or
 // write another text.
 //
-//	seed            make a new cluster, on an empty volume only. The cluster's id depends on
-//	seed:TOKEN      TOKEN, or else on the pod's UID. If a backup was restored next to it (see
-//	                Restored), the cluster begins with it
+//	seed            create a new cluster, on an empty volume only. The cluster's id depends on
+//	seed:TOKEN      TOKEN, or else on the pod's UID. If the volume has a restored backup (see
+//	                Restored), the cluster begins with that data
 //	join:ID         join as the member with that id (hexadecimal), which the running members
 //	                must list as a learner that has never been started
-//	force:TOKEN     with data: become the only member. Once for each TOKEN and volume
+//	force:TOKEN     with data only: become the only member. Works once for each TOKEN and volume
 //	none            no ticket
 //
 // # Report
 //
-// While the agent waits it answers GET /state on the port of the metrics with a
-// Report, as JSON. It answers /livez with 200, and /readyz and /health with 503,
-// so that the pod is alive and not ready. Each new report is a line of the log.
+// While the agent waits, it answers GET /state on the metrics port with a Report in JSON. It answers /livez with 200, and /readyz and
+// /health with 503: the pod is alive and not ready. The agent logs each new report.
 package member

@@ -22,27 +22,27 @@ const markFormat = 1
 type Mark struct {
 	// Format is the version of this structure, markFormat.
 	Format int `json:"format"`
-	// Pod is the pod that the volume belongs to, as NAMESPACE/NAME.
+	// Pod is the pod to which the volume belongs, as NAMESPACE/NAME.
 	Pod string `json:"pod"`
-	// Cluster and Member are the ids of the data, in hexadecimal. The server creates the ids, so that they are empty until the first start
-	// after the start that created the data.
+	// Cluster and Member are the hexadecimal IDs of the data. They are empty at first, because the server creates the IDs: the agent sets
+	// them after the start that created the data.
 	Cluster string `json:"cluster,omitempty"`
 	Member  string `json:"member,omitempty"`
-	// Ticket is the text of the last ticket that a start on this volume used, and PodUID the UID of the ticket's pod.
+	// Ticket is the text of the last ticket that a start on this volume used. PodUID is the UID of the pod with that ticket.
 	Ticket string `json:"ticket,omitempty"`
 	PodUID string `json:"podUID,omitempty"`
 	// Scheme is the scheme of this member's address in the member list, http or https.
 	Scheme string `json:"scheme,omitempty"`
 	// Token is the token of the last ticket force.
 	Token string `json:"token,omitempty"`
-	// Waived is the known position of the data that the last ticket force accepted to lose.
+	// Waived is the furthest known position of the data when the last ticket force was used. The ticket accepted the loss of later entries.
 	Waived Position `json:"waived,omitzero"`
 }
 
-// started reports whether the mark names data that existed on the volume.
+// started reports whether the mark names a member whose data was complete.
 func (m *Mark) started() bool { return m != nil && m.Member != "" }
 
-// ReadMark reads the mark of a volume; nil when there is none.
+// ReadMark reads the mark of a volume; nil for none.
 func ReadMark(volume string) (*Mark, error) {
 	text, err := os.ReadFile(filepath.Join(volume, MarkFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,8 @@ func (m Mark) Write(volume string) error {
 	return nil
 }
 
-// WriteDurably replaces a file as a whole, on the disk when it returns. After a crash the file is the old one or the new one.
+// WriteDurably replaces a file atomically. When it returns, the new file is on the disk. After a crash, the file is the old one or the new
+// one.
 func WriteDurably(file string, text []byte) error {
 	fresh := file + ".new"
 	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

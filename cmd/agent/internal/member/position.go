@@ -33,8 +33,8 @@ func (s Situation) furthest() Position {
 	return far
 }
 
-// outdated returns the evidence that the data is older than the member's furthest known position; empty for none. After a recovery without
-// a position, that position is ignored until the record names another one.
+// outdated returns the evidence that the data is older than the member's furthest known position; "" for none. A recovery without a
+// position accepts the loss: the furthest position is then ignored until the record has another one.
 func (s Situation) outdated() string {
 	far := s.furthest()
 	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {
@@ -43,10 +43,10 @@ func (s Situation) outdated() string {
 	return fmt.Sprintf("its log ends at entry %d of term %d, and the member had entry %d of term %d", s.Data.Last.Index, s.Data.Last.Term, far.Index, far.Term)
 }
 
-// positionNote is the name of the note with the furthest position of the member's data. It is in a folder that lives as long as the pod.
+// positionNote is the name of the note with the furthest position of the member's data. Its folder lives as long as the pod.
 const positionNote = "position"
 
-// known reads the known positions of the pod's data, from the operator's record and from the note of this pod.
+// known reads the known positions of the pod's data, from the operator's record and from this pod's note.
 func (a *Agent) known(s *Situation) {
 	files := []string{filepath.Join(a.Notes, positionNote)}
 	if a.Record != "" {
@@ -79,12 +79,12 @@ func readKnown(file string) (*etcdmember.Known, error) {
 	return &known, nil
 }
 
-// noter notes up to which position members have agreed on the log of a running server. It notes a position some time after reading it, so
-// that the volume's disk has the data before the note exists.
+// noter writes the position up to which members have agreed on the log of a running server to the note. It writes a position some time
+// after it has read the position, so that the data reaches the disk before the note.
 type noter struct {
 	follow        func() (agreed, last Position)
 	last, pending Position
-	end           Position // of the log
+	end           Position // end of the log
 }
 
 func (n *noter) note(folder string, of Identity) error {
@@ -104,7 +104,7 @@ func (n *noter) note(folder string, of Identity) error {
 	return nil
 }
 
-// endNote is the name of the note with the end of the log at the latest start of the server. It is in a folder that lives as long as the pod.
+// endNote is the name of the note with the end of the log at the latest start of the server. Its folder lives as long as the pod.
 const endNote = "end"
 
 func noteEnd(folder string, end Position) error {
@@ -114,7 +114,7 @@ func noteEnd(folder string, end Position) error {
 	return nil
 }
 
-// readEnd returns the end of the log at the latest start; zero while unknown.
+// readEnd returns the end of the log at the latest start; zero if it is unknown.
 func readEnd(folder string) (end Position) {
 	text, err := os.ReadFile(filepath.Join(folder, endNote))
 	if err == nil {

@@ -43,7 +43,7 @@ func reportOf(s Situation, d Decision) etcdmember.Report {
 	return r
 }
 
-// reporter logs each new report, and serves the latest one.
+// reporter logs each new report, and serves the latest report.
 type reporter struct {
 	address string
 	log     io.Writer
@@ -51,7 +51,7 @@ type reporter struct {
 	mu     sync.Mutex
 	latest etcdmember.Report
 	server *http.Server
-	failed string // why it is not served
+	failed string // the error of serving
 }
 
 func newReporter(address string, log io.Writer) *reporter {
@@ -72,7 +72,7 @@ func (r *reporter) say(s etcdmember.Report) {
 	}
 }
 
-// publish serves the report on the data of a running server.
+// publish serves the report about the data of a running server.
 func (r *reporter) publish(s etcdmember.Report, known bool) {
 	if !known {
 		return
@@ -83,7 +83,7 @@ func (r *reporter) publish(s etcdmember.Report, known bool) {
 	r.serve()
 }
 
-// serve starts to serve the report. A server that is ending may occupy the address for a moment.
+// serve starts to serve the report. A server that is ending may still use the address for a moment.
 func (r *reporter) serve() {
 	if r.server != nil || r.address == "" {
 		return
@@ -106,7 +106,7 @@ func (r *reporter) serve() {
 
 func (r *reporter) close() {
 	if r.server != nil {
-		_ = r.server.Close() // the port is free then, with or without an error
+		_ = r.server.Close() // the port is free afterwards, even after an error
 		r.server = nil
 	}
 }
@@ -119,7 +119,7 @@ func (r *reporter) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	switch request.URL.Path {
 	case contract.PathState:
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(latest) // the client has disconnected
+		_ = json.NewEncoder(w).Encode(latest) // fails if the client has disconnected
 	case "/livez":
 		_, _ = io.WriteString(w, "ok\n")
 	case "/readyz", "/health":

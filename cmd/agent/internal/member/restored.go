@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// restoredFolder is the folder on a volume for the complete data of a backup. The first member takes the data out of it.
+	// restoredFolder is the folder on a volume for the complete data of a backup. The first member moves the data out of this folder.
 	restoredFolder = "restored"
-	// restoredNote is the name of the file that records restored data on the pod's volume. The folder of the file lives as long as the pod.
+	// restoredNote is the name of the file that records restored data on the pod's volume. Its folder lives as long as the pod.
 	restoredNote = "restored"
 )
 
-// Restored returns the folder on a volume in which the data of a backup is placed for the first member of a new cluster. The caller must
-// create the folder atomically, and call NoteRestored.
+// Restored returns the folder on a volume for a backup's data. The first member of a new cluster uses that data. The caller must create the
+// folder atomically, and call NoteRestored.
 func Restored(volume string) string { return filepath.Join(volume, restoredFolder) }
 
-// IsFree reports whether data of a backup may be placed on a volume: neither a member of this pod nor any other program has written to it.
+// IsFree reports whether a backup's data may be placed on a volume: no member of this pod and no other program has written to it.
 func IsFree(volume, pod string, data Data) (bool, error) {
 	mark, err := ReadMark(volume)
 	if err != nil {
@@ -31,7 +31,7 @@ func IsFree(volume, pod string, data Data) (bool, error) {
 	return !data.Exists && !data.Leftovers && (mark == nil || !mark.started() && mark.Pod == pod), nil
 }
 
-// NoteRestored records that the first member must take the data of a backup, and must not begin an empty cluster.
+// NoteRestored records that the first member must use the data of a backup, and must not begin an empty cluster.
 func NoteRestored(notes string) error {
 	if err := WriteDurably(filepath.Join(notes, restoredNote), nil); err != nil {
 		return fmt.Errorf("note that data was restored: %w", err)
@@ -39,7 +39,7 @@ func NoteRestored(notes string) error {
 	return nil
 }
 
-// findRestored reports whether the volume has data of a backup that this pod's member must take.
+// findRestored reports whether the volume has a backup's data that this pod's member must use.
 func (a *Agent) findRestored() (bool, error) {
 	_, err := os.Stat(filepath.Join(a.Notes, restoredNote))
 	if errors.Is(err, fs.ErrNotExist) {

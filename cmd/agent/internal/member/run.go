@@ -19,15 +19,15 @@ import (
 type Server interface {
 	// Data reads the server's own files in a folder, which may not exist.
 	Data(folder string) Data
-	// Inspect returns the evidence that the data differs from what the server wrote, empty for none, and the end of its log. It reads
-	// everything that the server reads when it starts.
+	// Inspect returns the evidence that the data differs from what the server wrote, "" for none, and the end of the log. It reads all
+	// files that the server reads when it starts.
 	Inspect(folder string) (damage string, last Position)
-	// Follow returns a function that returns two positions in the log of a running server: the last one on which members have agreed, and the
-	// log's end; zero while unknown.
+	// Follow returns a function that returns two positions in the log of a running server: the last position on which members have agreed,
+	// and the log's end. Unknown positions are zero.
 	Follow(folder string) func() (agreed, last Position)
-	// Peers queries the other members for the member list. It omits members that do not answer in time.
+	// Peers queries the other members for the member list. It omits members that do not answer within a time limit.
 	Peers(ctx context.Context) Peers
-	// PeerURL is the address at which other members find this one.
+	// PeerURL is the address at which other members reach this member.
 	PeerURL() string
 	// Command returns the program that is started, with its arguments and environment.
 	Command(decision Decision, ticket Ticket, folder string) (program string, argv, env []string, err error)
@@ -35,38 +35,38 @@ type Server interface {
 
 // Agent starts a server when Decide allows it.
 type Agent struct {
-	// Pod is the pod's NAMESPACE/NAME, and PodUID its UID.
+	// Pod is the pod's NAMESPACE/NAME. PodUID is the pod's UID.
 	Pod, PodUID string
-	// Volume is the mount point of the volume, and Data the folder of the server's data in it.
+	// Volume is the mount point of the volume. Data is the folder in it with the server's data.
 	Volume, Data string
 	// Ticket is the file in which the downward API shows the ticket.
 	Ticket string
 	// Notes is a folder that lives as long as the pod.
 	Notes string
-	// Record is a folder with a file for each pod that holds the last known position of its data; empty for none.
+	// Record is a folder with a file for each pod. The file has the last known position of the pod's data. Empty for none.
 	Record string
-	// StateAddress serves the Report while the server does not run; empty for no address.
+	// StateAddress is the address at which the agent serves the Report while the server does not run; empty for none.
 	StateAddress string
-	// WatchAddress serves the Report next to a running server; empty for no address.
+	// WatchAddress is the address at which the agent serves the Report while the server runs; empty for none.
 	WatchAddress string
 	Server       Server
 	Log          io.Writer
-	// Watcher returns the command of a process that calls Watch, given the server's process; nil for none.
+	// Watcher returns the command of a process that calls Watch for the server's process; nil for none.
 	Watcher func(server int) *exec.Cmd
 
-	inspected *inspection // after the data was inspected
+	inspected *inspection // nil until the data was inspected
 
 	exec func(program string, argv, env []string) error
 }
 
-// The intervals at which the agent reads the ticket's file, and everything.
+// The intervals at which the agent reads the ticket's file, and all inputs.
 const (
 	ticketPoll = 100 * time.Millisecond
 	fullPoll   = time.Second
 )
 
-// Run replaces this program by the server as soon as Decide allows it. It returns when the context ends, or with an error when
-// the server cannot be started.
+// Run replaces this program by the server when Decide allows the start. It returns when the context ends. It returns an error if the server
+// cannot be started.
 func (a *Agent) Run(ctx context.Context) error {
 	report := newReporter(a.StateAddress, a.Log)
 	defer report.close()
@@ -92,7 +92,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// awaitChange waits until it is time to look again. It returns false when the context ends.
+// awaitChange waits until the agent must read its inputs again. It returns false if the context ends.
 func (a *Agent) awaitChange(ctx context.Context, tick <-chan time.Time, ticket string) bool {
 	for range fullPoll / ticketPoll {
 		select {
@@ -107,7 +107,7 @@ func (a *Agent) awaitChange(ctx context.Context, tick <-chan time.Time, ticket s
 	return true
 }
 
-// ticket reads the pod's ticket. Before the downward API has made the file there is none.
+// ticket reads the pod's ticket. There is none until the downward API has written the file.
 func (a *Agent) ticket() (Ticket, error) {
 	text, err := os.ReadFile(a.Ticket)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -116,7 +116,7 @@ func (a *Agent) ticket() (Ticket, error) {
 	return ParseTicket(string(text))
 }
 
-// look reads everything that a decision depends on.
+// look reads all inputs of a decision.
 func (a *Agent) look(ctx context.Context) (Situation, error) {
 	s := Situation{Pod: a.Pod, PodUID: a.PodUID, PeerURL: a.Server.PeerURL(), Data: a.Server.Data(filepath.Join(a.Volume, a.Data))}
 	if s.Data.Exists {
@@ -148,8 +148,8 @@ func asksPeers(s Situation) bool {
 	return s.Data.Exists || s.Ticket.Verb == Join && !s.used()
 }
 
-// start prepares the volume and becomes the server. The machine may fail between any two steps. Then the ticket is used, and the volume is
-// either unchanged, or empty with a mark of the start that began.
+// start prepares the volume and becomes the server. The machine may fail between any two steps. In that case the ticket is used. The volume
+// is then unchanged, or it is empty with a mark of the start.
 func (a *Agent) start(s Situation, d Decision) error {
 	folder := filepath.Join(a.Volume, a.Data)
 	restored := false
@@ -198,7 +198,7 @@ func (a *Agent) start(s Situation, d Decision) error {
 	return nil
 }
 
-// mark writes the owner of the future data to the volume, and sets the present data aside if needed.
+// mark writes the owner of the future data to the volume. If needed, it renames the folder of the present data.
 func (a *Agent) mark(s Situation, d Decision, folder string) error {
 	next := Mark{Pod: a.Pod, Scheme: schemeOf(s.PeerURL)}
 	if s.Mark != nil {
@@ -211,7 +211,7 @@ func (a *Agent) mark(s Situation, d Decision, folder string) error {
 		next.Token, next.Waived = s.Ticket.Argument, s.furthest()
 	}
 	if d.Start == Join || d.Start == Seed {
-		next.Waived = Position{} // it is other data
+		next.Waived = Position{} // the new data has no lost entries
 	}
 	if d.Start == "" || d.Start == Force {
 		next.Cluster, next.Member = s.identity().Cluster, s.identity().Member
@@ -233,7 +233,7 @@ func withFormat(m Mark) Mark {
 	return m
 }
 
-// setAside renames the folder of the data, for a person to look at. Nothing is deleted.
+// setAside renames the folder of the data, so that a user can examine it. It deletes nothing.
 func setAside(folder string, s Situation) error {
 	whose := s.identity().Member
 	if whose == "" {

@@ -25,16 +25,16 @@ const (
 	Force Verb = etcdmember.TicketForce
 )
 
-// Ticket is the operator's permission for one start of one kind.
+// Ticket is the operator's permission for one start.
 type Ticket struct {
 	// Text is the whole ticket; empty for none.
 	Text string
 	Verb Verb
-	// Argument is the token for seed (which may be empty) and force, and the member's id for join.
+	// Argument is the token of seed (may be empty) or of force, or the member's ID of join.
 	Argument string
 }
 
-// ParseTicket reads a ticket. An empty text means no ticket, and is not an error.
+// ParseTicket parses a ticket. An empty text means no ticket.
 func ParseTicket(text string) (Ticket, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == etcdmember.TicketNone {
@@ -48,7 +48,7 @@ func ParseTicket(text string) (Ticket, error) {
 	return ticket, nil
 }
 
-// usedFile is the name of the note, in a folder that lives as long as the pod.
+// usedFile is the name of the note with used tickets. Its folder lives as long as the pod.
 const usedFile = "used-tickets"
 
 // ReadUsed returns the texts of the tickets that were used in this pod.
@@ -60,7 +60,7 @@ func ReadUsed(folder string) ([]string, error) {
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' }), nil
 }
 
-// NoteUsed notes that a ticket is used, before the server starts with it.
+// NoteUsed records that a ticket is used. The caller calls it before the server starts with the ticket.
 func NoteUsed(folder, ticket string) error {
 	used, err := ReadUsed(folder)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // watchPoll is the interval of the watcher.
 const watchPoll = 500 * time.Millisecond
 
-// Watch runs as a separate process next to the server that this program has become, until the server ends. It completes the mark after the
-// server has created its data. It ends the server if a ticket requires another start: only the start of the container can act on a ticket
-// to force a new cluster.
+// Watch runs in a separate process until the server ends. The server runs in the process that was the agent. Watch completes the mark after
+// the server has created its data. It ends the server if the ticket requires another start: a ticket to force a new cluster takes effect
+// only when the container starts.
 func (a *Agent) Watch(ctx context.Context, server int) error {
 	ticker := time.NewTicker(watchPoll)
 	defer ticker.Stop()
@@ -50,7 +50,7 @@ func (a *Agent) Watch(ctx context.Context, server int) error {
 	return nil
 }
 
-// watchReport returns the report on the data of a running server, and false until the mark has its identity.
+// watchReport returns the report about the data of a running server. It returns false until the mark has the identity of the data.
 func (a *Agent) watchReport(noter *noter) (etcdmember.Report, bool) {
 	mark, err := ReadMark(a.Volume)
 	if err != nil || !mark.started() || mark.Pod != a.Pod {
@@ -61,7 +61,7 @@ func (a *Agent) watchReport(noter *noter) (etcdmember.Report, bool) {
 	}, true
 }
 
-// watchOnce completes the mark, writes the position of the data, and reports whether the server has to start again.
+// watchOnce completes the mark and writes the position of the data. It reports whether the server must restart.
 func (a *Agent) watchOnce(noter *noter) (bool, error) {
 	mark, err := ReadMark(a.Volume)
 	if err != nil || mark == nil || mark.Pod != a.Pod {

@@ -16,12 +16,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
-// Next to a running server the agent reports whose data the volume has, and the end of the log, which is never before the end at the start.
+// While the server runs, the agent reports the identity of the volume's data and the end of the log. The end is never before the end at the
+// start.
 func TestReportNextToTheServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		mark       *Mark
-		log        Position // that was appended since the start
+		log        Position // entries that were appended since the start
 		end        Position
 		isReported bool
 	}{

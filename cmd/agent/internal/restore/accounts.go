@@ -18,12 +18,12 @@ import (
 // accountsObject begins the name of the object with the statements that create accounts.
 const accountsObject = "accounts.sql"
 
-// mostWarnings limits the number of failed statements that are listed. Further failed statements are only counted.
+// mostWarnings limits the number of failed statements that the warnings name. One more warning has the number of the others.
 const mostWarnings = 20
 
 func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }
 
-// loadAccounts runs the statements of the backup's accounts, one by one. A refused statement is a warning, and the others still run: a
+// loadAccounts runs the statements of the backup's accounts one by one. A refused statement causes a warning, and the others still run: a
 // grant on a dropped table, or a plugin that this server lacks, must not prevent a restore.
 func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error) {
 	conn, err := i.Connect(ctx)
@@ -31,7 +31,7 @@ func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error)
 		return nil, err
 	}
 	defer conn.Close()
-	// A GRANT must not create an account whose CREATE USER failed. Newer servers lack this mode, and never create accounts by GRANT.
+	// A GRANT must not create an account whose CREATE USER failed. Servers that lack this mode never create accounts by GRANT.
 	if conn.Do("SET SESSION sql_mode = 'NO_AUTO_CREATE_USER'") != nil {
 		if err := conn.Do("SET SESSION sql_mode = ''"); err != nil {
 			return nil, err
@@ -68,8 +68,8 @@ func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error)
 	return warnings, nil
 }
 
-// split returns the statements of a text. A statement ends with a semicolon at the end of a line, outside of quotes. split omits lines that
-// are comments.
+// split returns the statements of a text. A statement ends with a semicolon outside of quotes at the end of a line. split omits comment
+// lines.
 func split(text string) []string {
 	var statements []string
 	var quotes server.Quotes
@@ -102,7 +102,7 @@ func (i *Instance) admit(ctx context.Context) error {
 	}
 	defer conn.Close()
 	random := [20]byte{}
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	name, password := fmt.Sprintf("d3os_restore_%x", random[:4]), fmt.Sprintf("Aa1!%x", random[4:])
 	account := server.Literal(name) + "@'localhost'"
 	for _, statement := range []string{"CREATE USER " + account + " IDENTIFIED BY " + server.Literal(password), "GRANT ALL PRIVILEGES ON *.* TO " + account + " WITH GRANT OPTION"} {
@@ -114,8 +114,8 @@ func (i *Instance) admit(ctx context.Context) error {
 	return nil
 }
 
-// bare removes accounts without a password, which a new database may have, before the backup's accounts are loaded. It keeps
-// root@localhost.
+// bare removes accounts without a password, except root@localhost. A new database may have such accounts. The caller calls it before the
+// backup's accounts are loaded.
 func (i *Instance) bare(ctx context.Context) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (i *Instance) bare(ctx context.Context) error {
 	return nil
 }
 
-// secure sets the passwords of root and of the services' account, and removes the accounts that only the restore needed.
+// secure sets the passwords of root and of the services' account. It removes the accounts that only the restore needed.
 func secure(ctx context.Context, i *Instance, t Target, temporary []string) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -183,8 +183,8 @@ func drops(conn *server.Conn, names []string) (statements []string, err error) {
 	return statements, nil
 }
 
-// forServices returns the statements that set the password of the services' account. If the backup has no such account, they create it with
-// its rights.
+// forServices returns the statements that set the password of the services' account. If the backup lacks the account, the statements create
+// it with its rights.
 func forServices(conn *server.Conn, t Target) ([]string, error) {
 	if t.Account == "" {
 		return nil, nil
@@ -203,7 +203,7 @@ func forServices(conn *server.Conn, t Target) ([]string, error) {
 		return nil, err
 	}
 	for _, row := range databases {
-		// In the name of a GRANT, an underscore matches any character unless it is escaped.
+		// In the database name of a GRANT, an unescaped underscore matches any character.
 		name := strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(row[0])
 		statements = append(statements, "GRANT ALL PRIVILEGES ON `"+name+"`.* TO "+account)
 	}

@@ -12,21 +12,21 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ofBackup is a failure that proves that the backup's objects were changed after they were written.
+// ofBackup is a failure which proves that the backup's objects were changed after they were written.
 type ofBackup struct{ error }
 
 func (e ofBackup) Unwrap() error { return e.error }
 
-// ofArchive is a failure of the replayed archive, which proves nothing about the backup.
+// ofArchive is a failure of the archive's replay. It proves nothing about the backup.
 type ofArchive struct{ error }
 
 func (e ofArchive) Unwrap() error { return e.error }
 
-// OfArchive marks a failure as a failure of the replayed archive.
+// OfArchive marks a failure as a failure of the archive's replay.
 func OfArchive(err error) error { return ofArchive{err} }
 
-// Convicts reports whether a failure proves that the backup itself is damaged. Any other failure is temporary, or is caused by the volume,
-// the memory, the archive, the image, the key, the clock or the store.
+// Convicts reports whether a failure proves that the backup is damaged. All other failures are temporary, or their cause is the volume, the
+// memory, the archive, the image, the key, the clock or the store.
 func Convicts(err error) bool {
 	var e ofBackup
 	return errors.As(err, &e)
@@ -38,8 +38,8 @@ func IsOfArchive(err error) bool {
 	return errors.As(err, &e)
 }
 
-// damaged classifies the error of an object's Reader. If a second reading fails in the same way, the backup itself is damaged: faulty
-// connections and memory do not flip the same bits twice.
+// damaged classifies an error of an object's Reader. It reads the object again. If the second read fails in the same way, the backup is
+// damaged: faulty connections and memory do not change the same bits twice.
 func (s Source) damaged(ctx context.Context, o manifest.Object, err error) error {
 	if contract.ReasonOf(err) != contract.ReasonDamaged {
 		return err

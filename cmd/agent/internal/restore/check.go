@@ -17,9 +17,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Check makes the server check each table. If rows is given, it also compares the numbers of rows, by quoted name. It returns the numbers
-// of tables and rows. One connection checks while another counts. Each connection reads all data once; for 1 GiB this takes a tenth of
-// the restore's time.
+// Check makes the server check each table. If rows is not nil, Check also compares the numbers of rows, by quoted name. It returns the
+// numbers of tables and rows. One connection checks while the other counts. Each reads all data once; for 1 GiB this takes a tenth of the
+// restore's time.
 func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[string]int64) (tables int, total int64, err error) {
 	all, err := counter.Tables()
 	if err != nil {
@@ -34,7 +34,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	both.Go(func() { problems, checkErr = checkTables(checker, found) })
 	both.Go(func() { counts, countErr = countRows(counter, found) })
 	both.Wait()
-	if checkErr != nil || countErr != nil && len(problems) == 0 { // a table with a problem may lack rows
+	if checkErr != nil || countErr != nil && len(problems) == 0 { // a table with a problem may have fewer rows
 		return 0, 0, errors.Join(checkErr, countErr)
 	}
 	var wrong, broken []string
@@ -54,7 +54,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 		}
 	}
 	switch {
-	case len(broken) > 0: // the server has just written the table, so the cause is the volume, not the backup
+	case len(broken) > 0: // the server has just written the table, so the volume is the cause, not the backup
 		return len(all), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds damage in the tables that it wrote: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
 	case len(wrong) > 0:
 		return len(all), total, ofBackup{contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))}
@@ -62,8 +62,8 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	return len(all), total, nil
 }
 
-// withRows returns the tables that store rows, and removes all other tables from the expected rows: the rows of a MERGE table belong
-// to its tables, and those of a FEDERATED table are on another server. A missing table stays expected.
+// withRows returns the tables that store rows, and removes all other tables from expected: a MERGE table shows the rows of its tables, and
+// a FEDERATED table shows rows of another server. expected keeps a table that does not exist.
 func withRows(tables []server.Table, expected map[string]int64) []server.Table {
 	return slices.DeleteFunc(slices.Clone(tables), func(t server.Table) bool {
 		if t.HasRowsElsewhere() {
@@ -117,8 +117,8 @@ func countRows(conn *server.Conn, tables []server.Table) (map[string]int64, erro
 }
 
 // checkTable returns the problem that the server finds in a table; "" for none. With QUICK, InnoDB reads each index once and checks the
-// checksums of pages, the order of keys and the number of entries. Without QUICK, it reads each index once more to check the pointers
-// between pages, which this server has just written. Other engines read no rows with QUICK.
+// pages' checksums, the order of keys and the number of entries. Without QUICK, it reads each index again to check the pointers between
+// pages; this server has just written these pointers. Other engines read no rows with QUICK.
 func checkTable(conn *server.Conn, table server.Table) (string, error) {
 	statement := "CHECK TABLE " + table.Quoted()
 	if strings.EqualFold(table.Engine, "InnoDB") {
@@ -129,7 +129,7 @@ func checkTable(conn *server.Conn, table server.Table) (string, error) {
 		return "", err
 	}
 	for _, row := range rows {
-		// MsgType note: the engine has no such check
+		// The type note means that the engine has no such check.
 		if kind, text := strings.ToLower(row[2]), row[3]; kind == "error" || kind == "status" && text != "OK" && !strings.Contains(text, "up to date") {
 			return text, nil
 		}

@@ -14,7 +14,7 @@ import (
 
 // Difference lists the differences between a copy and its source.
 type Difference struct {
-	// Objects are tables and other objects that only the copy or only the source has. Rows are the tables whose rows differ.
+	// Objects are tables and other objects that exist only in the copy or only in the source. Rows are the tables whose rows differ.
 	Objects, Rows []string
 	// Views are the views that the copy lacks.
 	Views []string
@@ -23,7 +23,7 @@ type Difference struct {
 	Total  int64
 }
 
-// IsNone reports whether copy and source are equal.
+// IsNone reports whether the copy equals the source.
 func (d *Difference) IsNone() bool { return len(d.Objects)+len(d.Rows) == 0 }
 
 func (d *Difference) String() string {
@@ -35,10 +35,11 @@ func (d *Difference) String() string {
 	return text
 }
 
-// Open opens one more connection to a server.
+// Open opens a connection to a server.
 type Open func() (*server.Conn, error)
 
-// Compare compares the objects, the number of rows and a sum over all columns of each table. Nothing may write to either server.
+// Compare compares the objects, the number of rows and a sum over all columns of each table. No client may write to either server
+// during the call.
 func Compare(source, copied Open) (*Difference, error) {
 	var found [2]contents
 	var errs [2]error

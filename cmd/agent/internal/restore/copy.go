@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ErrBeginAgain reports that the transactions of a copy are unknown, so another copy must be made.
+// ErrBeginAgain reports that it is unknown which transactions a copy has, so that another copy is necessary.
 var ErrBeginAgain = errors.New("the copy must begin again")
 
 // beginAgain returns an ErrBeginAgain with its cause.
@@ -26,19 +26,19 @@ func beginAgain(reason contract.Reason, format string, args ...any) error {
 	return contract.Errorf(reason, "%w: %w", ErrBeginAgain, fmt.Errorf(format, args...))
 }
 
-// CopyState describes a copy, in a file on the volume that is replaced after each batch.
+// CopyState describes a copy. A file on the volume stores it and is replaced after each batch.
 type CopyState struct {
-	// Backup is the dump from which the copy was loaded, and Warnings lists its objects that could not be created.
+	// Backup is the dump that was loaded. Warnings lists the dump's objects that could not be created.
 	Backup   string   `json:"backup"`
 	Warnings []string `json:"warnings,omitempty"`
-	// User and Password are the agent's account.
+	// User and Password belong to the agent's account.
 	User     string `json:"user"`
 	Password string `json:"password"`
-	// Timeline is the timeline of the archive that the copy follows; "" before the first batch.
+	// Timeline is the archive's timeline that the copy applies; "" before the first batch.
 	Timeline string `json:"timeline,omitempty"`
-	// Position is the position up to which the copy has everything; nil for a server without a log.
+	// Position is the end of the transactions that the copy has; nil for a server without a log.
 	Position *contract.Position `json:"position,omitempty"`
-	// GTID is the position as MariaDB stores it.
+	// GTID is the position in MariaDB's form.
 	GTID string `json:"gtid,omitempty"`
 	// Transactions is the number of transactions applied since the dump.
 	Transactions int64 `json:"transactions,omitempty"`
@@ -46,21 +46,21 @@ type CopyState struct {
 	Prepared []string `json:"prepared,omitempty"`
 	// Events are the statuses of events on the source: schema, name and status; nil before the first batch.
 	Events [][3]string `json:"events,omitempty"`
-	// IsRunning reports whether the server was started and has not been stopped since. Batch describes the transactions that the server
-	// applies; nil for none.
+	// IsRunning reports whether the server was started and was not stopped cleanly since. Batch describes the transactions that the server
+	// is applying; nil for none.
 	IsRunning bool   `json:"isRunning,omitempty"`
 	Batch     *Batch `json:"batch,omitempty"`
-	// Refused is the reason why the copy is not used; "" for none.
+	// Refused is the reason why the copy must not be used; "" for none.
 	Refused string `json:"refused,omitempty"`
 }
 
-// Batch is a part of the log that is applied at once.
+// Batch is a part of the log that the server applies in one run.
 type Batch struct {
 	To contract.Position `json:"to"`
-	// IsAtomic reports whether the server stores its position together with each transaction of the batch.
+	// IsAtomic reports whether the server stores its position in each transaction of the batch.
 	IsAtomic bool `json:"isAtomic,omitempty"`
-	// From is the position of MySQL's applier when the agent was killed, and Note the position that MariaDB's applier had stored; empty for
-	// the start of the batch.
+	// From is the position of MySQL's applier, and Note the stored position of MariaDB's applier, when the agent was killed; empty for the
+	// start of the batch.
 	From *RelayPoint `json:"from,omitempty"`
 	Note string      `json:"note,omitempty"`
 }
@@ -73,13 +73,13 @@ type Copy struct {
 	target Target
 	i      *Instance
 	volume guard.Volume
-	file   string // has the CopyState
+	file   string // the file of the CopyState
 	only   []string
-	seen   contract.Position // the copy has every transaction before it
+	seen   contract.Position // the end of the transactions that the copy has
 }
 
-// NewCopy returns a new copy, or an existing copy whose state ReadState then reads. lock is the lock of the volume, file is the path of
-// the state, and only lists the schemas to copy; empty for all.
+// NewCopy returns a Copy. For an existing copy, call ReadState. lock is the lock of the volume, file is the path of the state, and only has
+// the schemas to copy (empty: all).
 func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File, file string, only []string) (*Copy, error) {
 	settings, err := Configure(ctx, s.Backup, p, t.Arguments, false)
 	if err != nil {
@@ -89,17 +89,17 @@ func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File,
 	return &Copy{source: s, target: t, i: i, file: file, only: only}, nil
 }
 
-// Close ends the server, cleanly if the server applies no batch.
+// Close ends the server. If the server applies no batch, Close stops it cleanly.
 func (c *Copy) Close(ctx context.Context) {
 	if c.i.cmd != nil && c.Batch == nil && c.User != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
-		_ = c.stop(ctx) // after a failure, the next start recovers
+		_ = c.stop(ctx) // after a failure, the next start recovers the server
 	}
 	c.i.Kill()
 }
 
-// Load creates the database from the dump. It removes the leftovers of an earlier attempt first.
+// Load creates the database from the dump. Before that, it removes the files of an earlier attempt.
 func (c *Copy) Load(ctx context.Context, name string) (err error) {
 	if err := Compatible(c.source, c.i.Programs); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (c *Copy) Load(ctx context.Context, name string) (err error) {
 	return c.stop(ctx)
 }
 
-// ReadState reads the state of a copy that was loaded. It returns false without such a copy.
+// ReadState reads the state of an existing copy. It returns false if there is none.
 func (c *Copy) ReadState() (bool, error) {
 	text, err := os.ReadFile(c.file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -141,7 +141,7 @@ func (c *Copy) ReadState() (bool, error) {
 	return true, nil
 }
 
-// save replaces the state atomically: after a crash the file has the former or the new state.
+// save replaces the state atomically: after a crash, the file has the old or the new state.
 func (c *Copy) save() error {
 	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume has the account, too
 	if err != nil {
@@ -172,13 +172,14 @@ func syncFolder(name string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Refuse records the reason why the copy is not used; "" removes the reason.
+// Refuse records the reason why the copy must not be used; "" removes the reason.
 func (c *Copy) Refuse(why string) error {
 	c.Refused = why
 	return c.save()
 }
 
-// durable are options to survive a kill. Without them a server could lose its last transactions, and its position with them.
+// durable are the options with which a server survives a kill. Without them, the server could lose its last transactions and their
+// position.
 var durable = []string{"--innodb-doublewrite=ON"}
 
 // start starts the server unless it runs already.
@@ -222,7 +223,7 @@ func (c *Copy) Connect(ctx context.Context) (*server.Conn, error) {
 	return conn, err
 }
 
-// Finish makes the copy the database of the volume: from then on a server may start on it.
+// Finish makes the copy the database of the volume. After that, a server may start on the volume.
 func (c *Copy) Finish(ctx context.Context) error {
 	conn, err := c.Connect(ctx)
 	if err != nil {
@@ -234,7 +235,7 @@ func (c *Copy) Finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if conn.Version.Flavour == server.MariaDB && c.GTID != "" { // of the source
+	if conn.Version.Flavour == server.MariaDB && c.GTID != "" { // GTID of the source
 		if err := conn.Do("SET GLOBAL gtid_slave_pos = ''"); err != nil {
 			return err
 		}

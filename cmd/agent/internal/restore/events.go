@@ -10,12 +10,11 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A replay marks each event that it creates or changes as disabled on a replica, regardless of the event's status on the source.
-// statuses has the status of each event on the source, by schema and name in lower case, and is computed from the statements of the
-// replay.
+// statuses maps schema and name of an event, in lower case, to the status on the source. A replay marks each event that it creates or
+// changes as disabled on a replica. Therefore statuses is computed from the statements of the replay.
 type statuses map[[2]string]string
 
-// The statuses of an event, as statements name them.
+// The statuses of an event, as in statements.
 const (
 	enabled   = "ENABLE"
 	disabled  = "DISABLE"
@@ -79,7 +78,7 @@ func (s statuses) apply(e eventStatement) {
 	}
 }
 
-// lexer splits a statement into words in upper case, names in backticks, texts and single characters.
+// lexer splits a statement into words (in upper case), names in backticks, texts and single characters.
 type lexer struct {
 	text  []byte
 	ahead string
@@ -196,7 +195,7 @@ func (l *lexer) definer() {
 	}
 }
 
-// name reads the name of an event or a schema. Names of events are case-insensitive.
+// name reads the name of an event or a schema, in lower case: names of events are case-insensitive.
 func (l *lexer) name(schema string) [2]string {
 	one := strings.TrimLeft(l.next(), "`\"")
 	if l.peek() == "." {
@@ -206,7 +205,7 @@ func (l *lexer) name(schema string) [2]string {
 	return [2]string{strings.ToLower(schema), strings.ToLower(one)}
 }
 
-// clauses reads up to the body of an event. It returns the status in the statement, or "", and the event's new name.
+// clauses reads a statement up to the body of an event. It returns the status in the statement, or "", and the event's new name.
 func (l *lexer) clauses(name [2]string) (status string, renamed [2]string) {
 	renamed = name
 	for word := l.next(); word != "" && word != "DO"; word = l.next() {
@@ -219,7 +218,7 @@ func (l *lexer) clauses(name [2]string) (status string, renamed [2]string) {
 				status = ofReplica
 			}
 		case "RENAME":
-			l.next() // TO
+			l.next() // skips TO
 			renamed = l.name(name[0])
 		}
 	}
@@ -239,7 +238,7 @@ func readStatuses(conn *server.Conn) (statuses, error) {
 	return s, nil
 }
 
-// statusOf returns the clause of ALTER EVENT for a status in information_schema.
+// statusOf returns the clause of ALTER EVENT for a status of information_schema.
 func statusOf(text string) string {
 	switch text {
 	case "ENABLED":
@@ -250,7 +249,7 @@ func statusOf(text string) string {
 	return ofReplica
 }
 
-// SettleEvents sets the given statuses, by schema and name in lower case, for events that the server stores as disabled on a replica.
+// SettleEvents sets the statuses of events that the server stores as disabled on a replica. Keys are schema and name in lower case.
 func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
 	s := statuses{}
 	for name, text := range of {
@@ -259,8 +258,8 @@ func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
 	return s.settle(conn)
 }
 
-// settle sets the source's status for each event that a replay has marked as disabled on a replica. No event runs, because the server has
-// no scheduler. ALTER EVENT stores the definer, mode and character set of its session, so the session uses the values of the event.
+// settle sets the source's status of each event that a replay has marked as disabled on a replica. No event runs, because the server has no
+// scheduler. ALTER EVENT stores the definer, mode and character set of its session. Therefore the session uses the values of the event.
 func (s statuses) settle(conn *server.Conn) error {
 	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.EVENTS")
 	if err != nil {
@@ -277,7 +276,7 @@ func (s statuses) settle(conn *server.Conn) error {
 		}
 		charset := fmt.Sprintf("character_set_client = %s, collation_connection = %s, ", row[5], row[6])
 		if strings.ContainsFunc(row[0]+row[1]+row[3], func(r rune) bool { return r > 0x7f }) {
-			charset = "" // the names are written as UTF-8
+			charset = "" // names are written as UTF-8
 		}
 		for _, statement := range []string{
 			fmt.Sprintf("SET SESSION %ssql_mode = %s", charset, server.Literal(row[4])),

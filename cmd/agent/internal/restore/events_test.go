@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// The status of an event on the source follows from the statements in the log, in any notation.
+// The statements of the log determine the status of an event on the source, in any notation.
 func TestStatusOfEventsAfterStatements(t *testing.T) {
 	t.Parallel()
 	e := [2]string{"a", "e"}

@@ -18,20 +18,20 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Fetch writes the files of a backup below a folder, and verifies the checksums of their objects. After a failure, the folder has a part of
-// the files.
+// Fetch writes the files of a backup to a folder, and verifies the checksums of the backup's objects. After a failure, the folder is
+// incomplete.
 func (s Source) Fetch(ctx context.Context, folder string) error {
 	reader, writer := io.Pipe()
 	result := make(chan error, 1)
 	go func() {
 		err := s.copyFiles(ctx, writer)
-		_ = writer.CloseWithError(err) // nil: the end
+		_ = writer.CloseWithError(err) // nil marks the end of the stream
 		result <- err
 	}()
 	err := files.Unpack(reader, folder)
 	_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 	if sourceErr := <-result; sourceErr != nil && !errors.Is(sourceErr, io.ErrClosedPipe) {
-		return sourceErr // of the store, or of its content
+		return sourceErr // an error of the store, or of the object's content
 	}
 	if err != nil {
 		return fmt.Errorf("restore backup %s to %s: %w", s.Backup.ID, folder, err)
@@ -51,10 +51,10 @@ func (s Source) copyFiles(ctx context.Context, to io.Writer) error {
 	return nil
 }
 
-// spare is the space that a server needs in addition to its data, for its logs and temporary tables.
+// spare is the space for a server's logs and temporary tables.
 const spare = 256 << 20
 
-// HasRoom fails unless a volume has room for the files of the backup.
+// HasRoom fails unless a volume has enough free space for the files of the backup.
 func (s Source) HasRoom(volume string) error {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(volume, &stat); err != nil {
@@ -68,8 +68,8 @@ func (s Source) HasRoom(volume string) error {
 	return nil
 }
 
-// Readable refuses a server that cannot read the files of a backup. A dump can be loaded by any newer server. Files can be read by the next
-// series with long-term support, or by a newer server of the same major version, and MySQL 8.0 reads no files of a newer 8.0.
+// Readable refuses a server that cannot read the files of a backup. (Any newer server can load a dump.) Files can be read by the next
+// series with long-term support, or by a newer server of the same major version. MySQL 8.0 reads no files of a newer 8.0.
 func Readable(b *manifest.Backup, p Programs) error {
 	from, _ := server.ParseVersion(b.Server.Version)
 	has := p.Version
@@ -82,7 +82,7 @@ func Readable(b *manifest.Backup, p Programs) error {
 	return nil
 }
 
-// place writes the files of the backup to the data directory, starts a server there, and sets the variables of SET PERSIST. It returns
+// place writes the files of the backup to the data directory, starts a server on them, and sets the variables of SET PERSIST. It returns
 // warnings.
 func (s Source) place(ctx context.Context, i *Instance) (warnings []string, err error) {
 	if err := s.HasRoom(i.Data); err != nil {
@@ -110,7 +110,8 @@ func (s Source) place(ctx context.Context, i *Instance) (warnings []string, err 
 	return warnings, nil
 }
 
-// Enter starts the server on data whose passwords are unknown, and creates the temporary account. After that, the instance logs in with this account.
+// Enter starts the server on data with unknown passwords, and creates the temporary account. After that, the instance logs in with this
+// account.
 func (i *Instance) Enter(ctx context.Context, more ...string) error {
 	folder, err := os.MkdirTemp("", "agent-")
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A changed byte anywhere proves that the backup is damaged, even if the files cannot be read before the hash of the object is known.
+// A changed byte at any place proves that the backup is damaged, even if reading the files fails before the object's hash is known.
 func TestEveryDamageConvicts(t *testing.T) {
 	t.Parallel()
 	folder, to := t.TempDir(), &bytes.Buffer{}
 	sum := sha256.Sum256(nil)
 	for _, name := range []string{"ibdata1", "mysql.ibd", "undo_001"} {
 		var content []byte
-		for range 16 { // it cannot be compressed, so a change of the object is one of the files
+		for range 16 { // incompressible, so a change of the object changes a file
 			sum = sha256.Sum256(sum[:])
 			content = append(content, sum[:]...)
 		}
@@ -42,7 +42,7 @@ func TestEveryDamageConvicts(t *testing.T) {
 	at, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
 	source := Source{Store: at, Backup: &manifest.Backup{ID: "b", Objects: []manifest.Object{sealed.Object("files-00000.tar.zst")}}}
-	step := 1 // make test tries a part of the bytes
+	step := 1 // make test tries only some of the bytes
 	if testing.Short() {
 		step = 7
 	}
@@ -58,7 +58,7 @@ func TestEveryDamageConvicts(t *testing.T) {
 	assert.NilError(t, source.Fetch(t.Context(), t.TempDir()))
 }
 
-// Files are refused by name where a server cannot read them, also where it would load a dump.
+// Files that a server cannot read are refused with a reason, even if the server could load a dump.
 func TestReadable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ from, to, refused string }{

@@ -14,7 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Follow applies the archive after the copy's position, and returns the number of applied transactions. The server may run afterwards.
+// Follow applies the archive after the copy's position, and returns the number of applied transactions. The server may still run when it
+// returns.
 func (c *Copy) Follow(ctx context.Context) (int64, error) {
 	before := c.Transactions
 	if err := c.recover(ctx); err != nil {
@@ -34,7 +35,7 @@ func (c *Copy) Follow(ctx context.Context) (int64, error) {
 	}
 }
 
-// nextBatch writes the relay logs of the next batch while the server is stopped; nil for none.
+// nextBatch stops the server and writes the relay logs of the next batch. It returns nil if there is none.
 func (c *Copy) nextBatch(ctx context.Context) (*spool, error) {
 	plan, err := c.plan(ctx)
 	if err != nil || c.Batch == nil && !plan.hasMore(*c.Position, c.seen) {
@@ -78,7 +79,7 @@ func (c *Copy) nextBatch(ctx context.Context) (*spool, error) {
 	return s, c.place(s)
 }
 
-// unfit returns the error of a log that cannot continue the copy.
+// unfit converts the error of a log that cannot continue the copy.
 func (c *Copy) unfit(err error) error {
 	reason := contract.ReasonOf(err)
 	if slices.Contains([]contract.Reason{contract.ReasonNotFound, contract.ReasonDamaged, contract.ReasonLoadFailed}, reason) {
@@ -87,7 +88,7 @@ func (c *Copy) unfit(err error) error {
 	return err
 }
 
-// hasMore reports whether the part of the archive that was not searched yet may have a transaction after a position.
+// hasMore reports whether the unread part of the archive may have a transaction after a position.
 func (p *Plan) hasMore(at, seen contract.Position) bool {
 	for _, segment := range p.timeline.Segments {
 		end := contract.Position{File: segment.File, Offset: segment.To}
@@ -98,7 +99,7 @@ func (p *Plan) hasMore(at, seen contract.Position) bool {
 	return false
 }
 
-// plan reads the archive from the copy's position on.
+// plan reads the archive starting at the copy's position.
 func (c *Copy) plan(ctx context.Context) (*Plan, error) {
 	heads, err := binlog.Heads(ctx, c.source.Store)
 	if err != nil {
@@ -180,7 +181,8 @@ func (c *Copy) apply(ctx context.Context, s *spool) error {
 	return forget(conn)
 }
 
-// flushed waits until all applied transactions are on the disk. MariaDB flushes nothing if it may lose transactions.
+// flushed waits until all applied transactions are on the disk. (While
+// innodb_flush_log_at_trx_commit is 0, MariaDB's FLUSH does nothing.)
 func flushed(conn *server.Conn) error {
 	for _, statement := range []string{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "FLUSH ENGINE LOGS", "SET GLOBAL innodb_flush_log_at_trx_commit = 0"} {
 		if err := conn.Do(statement); err != nil {
@@ -190,7 +192,7 @@ func flushed(conn *server.Conn) error {
 	return nil
 }
 
-// prepare makes the started server ready to apply a batch.
+// prepare configures the started server to apply a batch.
 func (c *Copy) prepare(conn *server.Conn, s *spool) error {
 	if err := inZone(conn, c.source.Backup); err != nil {
 		return err
@@ -211,7 +213,7 @@ func (c *Copy) prepare(conn *server.Conn, s *spool) error {
 	return c.save()
 }
 
-// filter makes the applier skip all schemas except those to copy, and schema mysql, which has the accounts.
+// filter makes the applier skip all schemas except the copied schemas and the schema mysql, which has the accounts.
 func (c *Copy) filter(conn *server.Conn) error {
 	if len(c.only) == 0 {
 		return nil

@@ -13,22 +13,21 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// RelayPoint is a place in the relay logs of a batch.
+// RelayPoint is a position in the relay logs of a batch.
 type RelayPoint struct {
-	File   int    `json:"file"` // its index
+	File   int    `json:"file"` // index of the relay log
 	Offset uint64 `json:"offset"`
 }
 
-// following holds the state that a batch of a copy inherits from earlier batches, and facts from the batch's log.
+// following holds state for a batch of a copy: from earlier batches, and from the batch's log.
 type following struct {
-	// resumed reports whether the batch begins after the dump's position. If so, the copy has the transactions that were prepared before
-	// the batch.
+	// resumed reports whether the batch begins after the dump's position. In that case, the copy already has the transactions that were
+	// prepared before the batch.
 	resumed  bool
 	position contract.Position
-	// isAtomic has the meaning of Batch.IsAtomic. isStrict reports whether the server stores its position together with changed
-	// definitions.
+	// isAtomic is Batch.IsAtomic. isStrict reports whether the server also stores its position atomically with changes of definitions.
 	isAtomic, isStrict bool
-	// seek has the GTIDs to find. found is the end of the last of these GTIDs in the batch, or nil.
+	// seek has the GTIDs to find. found is the end of the last one in the batch, or nil.
 	seek  map[string]bool
 	gtid  string
 	found *RelayPoint
@@ -36,8 +35,8 @@ type following struct {
 
 func (f *following) isResumed() bool { return f != nil && f.resumed }
 
-// skips reports whether a segment need not be read, because the copy has all of its events. The start of a file is always read,
-// because later events depend on it.
+// skips reports whether a segment need not be read, because the copy has all of its events. The first segment of a file is always read,
+// because later events depend on its first events.
 func (f *following) skips(s *spool, segment manifest.Segment) bool {
 	if !f.isResumed() || segment.File != f.position.File || segment.From == binlog.FirstOffset || segment.To > f.position.Offset || s.tracker.Offset != segment.From {
 		return false
@@ -51,7 +50,7 @@ const (
 	headerSize    = 19
 )
 
-// take processes an event of the batch, which ends at an offset of a relay log.
+// take processes an event of the batch. end is the offset after the event in a relay log.
 func (f *following) take(raw []byte, e binlog.Event, file int, end, shift uint64) {
 	if f == nil {
 		return
@@ -73,7 +72,7 @@ func (f *following) take(raw []byte, e binlog.Event, file int, end, shift uint64
 	}
 }
 
-// isTransactional reports whether a statement encloses changes of rows.
+// isTransactional reports whether a statement begins or ends a transaction with changes of rows.
 func isTransactional(text []byte) bool {
 	for _, verb := range []string{"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT ", "RELEASE SAVEPOINT "} {
 		if bytes.HasPrefix(text, []byte(verb)) {

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// planByGTID plans the replay after a copy of files. The server skips the transactions that the copy has, so the replay begins with the
-// file of the first missing transaction. A time belongs to the newest timeline that began before it.
+// planByGTID plans the replay after a copy of files. The server skips transactions that the copy has, so the replay begins with the file of
+// the first missing transaction. A time belongs to the newest timeline that began before the time.
 func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if until.Position != nil {
 		return nil, contract.Errorf(contract.ReasonRefused, "the archive of a MySQLCluster has no positions: give a time")
@@ -64,8 +64,8 @@ func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, nil
 }
 
-// reachesByGTID fails unless the time of the replay's end names exactly one state of the database in the timeline, and the timeline has all
-// transactions before it.
+// reachesByGTID fails unless the end time of the replay names exactly one state of the database, and the timeline has all earlier
+// transactions.
 func (p *Plan) reachesByGTID() error {
 	head, at := p.timeline.Head, p.until.Time
 	over := head.Superseded
@@ -99,7 +99,7 @@ func (p *Plan) olderBackup(committed time.Time) error {
 
 func (s *spool) isByGTID() bool { return s.plan.base != nil }
 
-// note records the transactions of segments by GTID.
+// note records the transactions of segments in a timeline by GTID.
 func (s *spool) note(e binlog.Event) error {
 	if !s.isByGTID() {
 		return nil
@@ -108,7 +108,7 @@ func (s *spool) note(e binlog.Event) error {
 		s.id = e.ID
 	}
 	if e.Ends && s.id != "" {
-		_ = s.all.Add(s.id) // the tracker has parsed it
+		_ = s.all.Add(s.id) // cannot fail: the tracker has parsed the GTID
 	}
 	if !s.tracker.IsOpen() {
 		s.whole = s.tracker.Offset
@@ -119,7 +119,7 @@ func (s *spool) note(e binlog.Event) error {
 	return nil
 }
 
-// byGTID handles the end of a transaction, before or after the end of the replay. The server skips transactions that the copy has.
+// byGTID handles the end of a transaction, before or after the end of the replay. The server itself skips transactions that the copy has.
 func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	isInBase, late := s.plan.base.Has(s.id), s.late(e, here)
 	switch {
@@ -146,7 +146,7 @@ func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	return nil
 }
 
-// compare fails unless a segment has exactly the transactions that its manifest names.
+// compare fails unless a segment has exactly the transactions in its manifest.
 func (s *spool) compare(name string, segment manifest.Segment) error {
 	if !s.isByGTID() {
 		return nil
@@ -169,7 +169,7 @@ func (s *spool) cutPart() error {
 	return nil
 }
 
-// isExact fails unless the server has exactly the transactions of the copy and of the replay.
+// isExact fails unless the server has exactly the transactions of the copy and the replay.
 func (s *spool) isExact(ctx context.Context, i *Instance) error {
 	has, err := i.Executed(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *spool) isExact(ctx context.Context, i *Instance) error {
 	return nil
 }
 
-// PlanFor returns the plan of the replay after a copy of files. It fails if the archive shows that the replay cannot succeed.
+// PlanFor returns the plan of the replay after a copy of files. It fails if the archive already shows that the replay cannot succeed.
 func PlanFor(ctx context.Context, s Source, until Until) (*Plan, error) {
 	p, err := MakePlan(ctx, s, until)
 	if err == nil {

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restore creates a database from the content of a store. It uses the server of the image, which no other client can reach during
-// the restore.
+// Package restore creates a database from the content of a store. It uses the server of the image. No other client can connect to that
+// server during the restore.
 package restore
 
 import (
@@ -32,7 +32,7 @@ type Programs struct {
 	Version server.Version
 }
 
-// config returns the option that names the configuration. It must be the first option.
+// config returns the option for the configuration file. It must be the first option.
 func (p Programs) config() []string {
 	if p.Config == "" {
 		return nil
@@ -63,35 +63,35 @@ func FindPrograms(ctx context.Context) (Programs, error) {
 	return p, err
 }
 
-// Instance is a server on a data directory. It listens only on a socket.
+// Instance is a server on a data directory that listens only on a socket.
 type Instance struct {
 	Programs
 	// Data is the data directory.
 	Data string
-	// More are the caller's options.
+	// More are additional options of the caller.
 	More []string
 	// Settings are the settings of the backup's server.
 	Settings
-	// Lock is inherited by the processes that write to Data; nil for none.
+	// Lock is a file that the processes which write to Data inherit; nil for none.
 	Lock *os.File
 
-	user, password string // the account; root without a password before admit
+	user, password string // the account; before admit, root without a password
 
 	cmd    *exec.Cmd
-	folder string // has the socket, whose path must be short
+	folder string // folder of the socket, whose path must be short
 	done   chan struct{}
 	words  *server.Tail
 }
 
-// Options returns the connection options of the instance.
+// Options returns the options for connections to the instance.
 func (i *Instance) Options() server.Options {
 	return server.Options{Address: filepath.Join(i.folder, "s"), User: cmp.Or(i.user, "root"), Password: i.password}
 }
 
-// As makes the instance log in to its server with an account.
+// As makes Connect log in with another account.
 func (i *Instance) As(user, password string) { i.user, i.password = user, password }
 
-// Init creates an empty database whose root has no password. The data directory must be empty.
+// Init creates an empty database. Its root has no password. The data directory must be empty.
 func (i *Instance) Init(ctx context.Context) error {
 	var args []string
 	program := i.Server
@@ -102,7 +102,7 @@ func (i *Instance) Init(ctx context.Context) error {
 		args = []string{"--initialize-insecure"}
 	}
 	args = append(append(append(i.config(), args...), i.forced()...), i.options()...)
-	// A separate folder: another server with the same folder would delete files of this server as its own leftovers.
+	// Use a separate folder: a second server with the same folder would delete this server's files as its own leftovers.
 	temporary, err := os.MkdirTemp("", "agent-")
 	if err != nil {
 		return fmt.Errorf("make a folder for temporary tables: %w", err)
@@ -120,9 +120,9 @@ func (i *Instance) Init(ctx context.Context) error {
 	return nil
 }
 
-// forced returns the options that override the server's configuration. With them, the server listens on no network, runs no events,
-// commits each statement, writes only files in the folder of the database, and fits into the memory of the agent's container. MariaDB
-// without symbolic links ignores DATA DIRECTORY and INDEX DIRECTORY, even where the applier creates a table or a partition.
+// forced returns the options that override the server's configuration. The server listens on no network, runs no events, commits each
+// statement, writes only to the database's folder, and fits into the memory of the agent's container. MariaDB without symbolic links
+// ignores DATA DIRECTORY and INDEX DIRECTORY, even if the applier creates the table or partition.
 func (i *Instance) forced() []string {
 	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--autocommit=ON", "--read-only=OFF", "--skip-grant-tables=OFF",
 		"--general-log=OFF", "--slow-query-log=OFF", "--skip-log-error", "--default-time-zone=SYSTEM",
@@ -132,7 +132,7 @@ func (i *Instance) forced() []string {
 		return append(args, "--symbolic-links=OFF", "--loose-max-statement-time=0", "--loose-secure-timestamp=NO", "--loose-wsrep-on=OFF")
 	}
 	args = append(args, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF", "--loose-max-execution-time=0", "--loose-group-replication-start-on-boot=OFF")
-	// A password policy in the backup would refuse roles, accounts without a password, and the password of root.
+	// A password policy in the backup would refuse roles, accounts without a password, and root's password.
 	for _, rule := range []string{"policy=LOW", "number_count=0", "special_char_count=0", "mixed_case_count=0", "length=0", "check_user_name=OFF"} {
 		args = append(args, "--loose-validate_password."+rule, "--loose-validate_password_"+rule)
 	}
@@ -158,7 +158,7 @@ func (i *Instance) extra() []*os.File {
 	return []*os.File{i.Lock}
 }
 
-// asRoot returns the option that lets the server run as root, if this process does.
+// asRoot returns the option that a server needs to run as root, if this process runs as root.
 func asRoot() []string {
 	if os.Geteuid() == 0 {
 		return []string{"--user=root"}
@@ -175,7 +175,7 @@ func (i *Instance) Start(ctx context.Context, more ...string) error {
 	args := append(append(i.config(), i.forced()...), "--socket="+filepath.Join(i.folder, "s"), "--pid-file="+filepath.Join(i.folder, "pid"), "--tmpdir="+i.folder, i.Version.Words().SkipStart)
 	args = append(append(append(args, i.options()...), more...), asRoot()...)
 	i.words, i.done = &server.Tail{}, make(chan struct{})
-	// Not bound to ctx: when ctx ends, the caller calls Stop, or the server ends with this process.
+	// ctx does not end the process: when ctx ends, the caller calls Stop, or the server ends with this process.
 	i.cmd = exec.CommandContext(context.WithoutCancel(ctx), i.Server, args...)
 	i.cmd.Stdout, i.cmd.Stderr = i.words, i.words
 	i.cmd.Env = i.environment()
@@ -185,7 +185,7 @@ func (i *Instance) Start(ctx context.Context, more ...string) error {
 		return fmt.Errorf("start %s: %w", i.Server, err)
 	}
 	go func() {
-		_ = i.cmd.Wait() // its exit code is in ProcessState
+		_ = i.cmd.Wait() // ProcessState has the exit code
 		close(i.done)
 	}()
 	for {
@@ -195,7 +195,7 @@ func (i *Instance) Start(ctx context.Context, more ...string) error {
 			return nil
 		}
 		if contract.ReasonOf(err) == contract.ReasonAccessDenied {
-			return nil // it answers
+			return nil // the server answers
 		}
 		select {
 		case <-i.done:
@@ -213,12 +213,12 @@ func (i *Instance) Connect(ctx context.Context) (*server.Conn, error) {
 	return server.Connect(ctx, i.Options())
 }
 
-// Stop ends the server cleanly and waits until it has written everything.
+// Stop ends the server cleanly, and waits until it has written all data.
 func (i *Instance) Stop(ctx context.Context) error {
 	if i.cmd == nil {
 		return nil
 	}
-	_ = i.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	_ = i.cmd.Process.Signal(syscall.SIGTERM) // the process may have ended already
 	select {
 	case <-i.done:
 	case <-ctx.Done():
@@ -238,14 +238,14 @@ func (i *Instance) Kill() {
 	if i.cmd == nil {
 		return
 	}
-	_ = i.cmd.Process.Kill() // it may have ended already
+	_ = i.cmd.Process.Kill() // the process may have ended already
 	<-i.done
 	i.forget()
 }
 
 func (i *Instance) forget() {
 	i.cmd = nil
-	_ = os.RemoveAll(i.folder) // it only has the socket
+	_ = os.RemoveAll(i.folder) // the folder has only the socket
 }
 
 // Empty removes everything in the data directory, but not the directory itself, which may be a mount.
@@ -265,7 +265,7 @@ func Empty(folder string) error {
 	return nil
 }
 
-// used reports whether a folder has files that a server or a person may have written.
+// used reports whether a folder has files of a server or a user.
 func used(folder string) (bool, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {

@@ -21,16 +21,16 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Source is a backup, with its store and its keys.
+// Source is a backup with its store and the keys.
 type Source struct {
 	Store      store.Store
 	Backup     *manifest.Backup
 	Identities []age.Identity
-	// Progress receives the number of bytes loaded; it may be nil.
+	// Progress is called with the number of loaded bytes; it may be nil.
 	Progress func(contract.Progress)
 }
 
-// Opens fails unless the identities can decrypt all objects of the backup. It reads only their beginnings.
+// Opens fails unless the identities can decrypt all objects of the backup. It reads only the beginning of each object.
 func (s Source) Opens(ctx context.Context) error {
 	for _, o := range s.Backup.Objects {
 		_, done, err := s.open(ctx, o)
@@ -54,14 +54,14 @@ func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done 
 	}
 	return sealed, func() {
 		sealed.Close()
-		_ = content.Close() // it was only read
+		_ = content.Close() // nothing was written
 	}, nil
 }
 
 // errMissing reports that an object does not exist although a manifest names it.
 var errMissing = errors.New("an object that the manifest names is missing")
 
-// missing returns the error for an object that a manifest names and the store lacks.
+// missing returns the error for an object that the store lacks although a manifest names it.
 func missing(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return contract.Errorf(contract.ReasonDamaged, "%w: %w", errMissing, err)
@@ -69,15 +69,15 @@ func missing(err error) error {
 	return err
 }
 
-// Load executes all objects of the backup except its accounts on a server, through the client program of the image. It fails with Damaged
-// if an object differs from the manifest: the caller must then discard the server. It returns a warning for each refused object that is not
-// data.
+// Load executes all objects of the backup except its accounts on a server, with the client program of the image. It fails with Damaged if
+// an object differs from the manifest: the caller must then discard the server. It returns a warning for each refused object that contains
+// no data.
 func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnings []string, err error) {
 	total, _ := s.Backup.Totals()
 	progress := &loaded{total: total, report: s.Progress}
 	for _, o := range s.Backup.Objects {
 		if isAccounts(o) {
-			continue // run statement by statement
+			continue // the statements of this object run one by one
 		}
 		if hasStatements(o) {
 			more, err := s.loadStatements(ctx, o, to)
@@ -122,11 +122,11 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	var known *contract.Error
 	switch {
 	case errors.As(copyErr, &known):
-		return s.damaged(ctx, o, copyErr) // an error of the store, or of its content
+		return s.damaged(ctx, o, copyErr) // an error of the store, or of the object's content
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil || words.String() != "" && strings.Contains(words.String(), "ERROR"):
-		// A damaged statement fails before the hash of the object is known.
+		// A damaged statement may fail before the object's hash is known.
 		if _, readErr := io.Copy(io.Discard, r); contract.ReasonOf(readErr) == contract.ReasonDamaged {
 			return s.damaged(ctx, o, readErr)
 		}
@@ -137,8 +137,8 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	return nil
 }
 
-// session returns the first statements of the client's session. These statements set the empty SQL mode, as the agent did for the backup,
-// and the time of the backup. Without that time, the server would drop an event that was not due yet at the backup.
+// session returns the first statements of the client's session. They set the empty SQL mode, as during the backup, and the time of the
+// backup. Without that time, the server would drop an event that was not due at the backup.
 func (s Source) session(v server.Version) string {
 	at := s.Backup.Started
 	if !s.Backup.ServerTime.IsZero() {
@@ -146,10 +146,10 @@ func (s Source) session(v server.Version) string {
 	}
 	statement := fmt.Sprintf("SET SESSION sql_mode = '', autocommit = 1, timestamp = %d", at.Unix())
 	if v.Flavour == server.MariaDB {
-		statement += ", check_constraint_checks = 0" // constraints may be newer than rows that violate them
+		statement += ", check_constraint_checks = 0" // rows that are older than a constraint may violate it
 	}
 	if from, _ := server.ParseVersion(s.Backup.Server.Version); v.AtLeast(8, 0, 11) && !from.AtLeast(8, 0, 0) {
-		// The older server omits the collation if it is the default of the character set. MySQL 8.0 has other defaults.
+		// The old server omits the collation if it is the default of the character set. MySQL 8.0 has other defaults.
 		statement += ", default_collation_for_utf8mb4 = utf8mb4_general_ci"
 	}
 	return statement

@@ -11,7 +11,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// memorySchema holds copies of the rows of MEMORY tables while the server restarts for a replay. The replay needs these rows.
+// memorySchema holds copies of the rows of MEMORY tables. The server loses these rows when it restarts for a replay, but the replay needs
+// them.
 const memorySchema = "d3os-restore-memory"
 
 // keepMemory copies the rows of MEMORY tables.
@@ -33,7 +34,7 @@ func (i *Instance) keepMemory(ctx context.Context) error {
 	})
 }
 
-// fillMemory restores the rows that the server lost at its restart.
+// fillMemory restores the rows that the server lost by its restart.
 func (i *Instance) fillMemory(ctx context.Context) error {
 	return i.withMemory(ctx, func(conn *server.Conn, tables [][2]string) error {
 		for n, table := range tables {
@@ -77,7 +78,7 @@ func (i *Instance) withMemory(ctx context.Context, do func(conn *server.Conn, ta
 
 func quoted(table [2]string) string { return server.Quote(table[0]) + "." + server.Quote(table[1]) }
 
-// columnsOf lists the columns of a table that are not generated, including invisible ones.
+// columnsOf lists the columns of a table, including invisible columns and excluding generated ones.
 func columnsOf(conn *server.Conn, table [2]string) (string, error) {
 	rows, err := conn.Rows("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND IFNULL(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION",
 		table[0], table[1])

@@ -18,18 +18,19 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// moment finds the position of a time in the log of one server. Sessions can set the times of their events (SET timestamp), so only the
-// bounds of segments are reliable. Events are read only in segments that may have transactions on both sides of the time.
+// moment finds the position that corresponds to a time in the log of one server. Sessions can set the times of their events (SET
+// timestamp), so only the bounds of segments are reliable. moment reads events only in segments that may have transactions on both sides of
+// the time.
 type moment struct {
 	plan  *Plan
 	until time.Time
 	// last is the end of the last transaction that was committed before the time.
 	last contract.Position
 	// stop is a position in the first transaction after the time: its end, or the first byte of its segment; nil until it is found.
-	// isProven reports whether the bounds of a segment are after the time.
+	// isProven reports whether the bounds of a segment prove that the position is after the time.
 	stop     *contract.Position
 	isProven bool
-	// doubts are the transactions between last and stop whose event has an impossible time.
+	// doubts are the transactions between last and stop whose events have impossible times.
 	doubts []doubt
 	// floor is the latest lower bound of a segment.
 	floor time.Time
@@ -42,7 +43,7 @@ type doubt struct {
 	segment manifest.Segment
 }
 
-// locate replaces the time of a plan by its position. It fails if the archive does not prove that there is exactly one.
+// locate replaces the time of a plan by a position. It fails unless the archive proves exactly one position.
 func (p *Plan) locate(ctx context.Context) error {
 	if p.until.Time.IsZero() || p.until.Position != nil || p.base != nil {
 		return nil
@@ -75,7 +76,7 @@ func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) erro
 		m.isProven = true
 	case isBefore:
 		m.last, m.doubts = contract.Position{File: segment.File, Offset: segment.To}, nil
-	case m.stop != nil && segment.NotBefore.IsZero(): // an older agent wrote it: such segments are many
+	case m.stop != nil && segment.NotBefore.IsZero(): // written by an older agent: there may be many such segments
 		if segment.LastTime.Before(m.until.Add(-manifest.ClockSteps)) {
 			return m.twice(contract.Position{File: segment.File, Offset: segment.From})
 		}
@@ -85,8 +86,8 @@ func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) erro
 	return nil
 }
 
-// read reads the events of a segment. It begins with the last earlier segment in which a transaction ends, because the first transaction
-// may begin in that segment.
+// read reads the events of a segment. The first transaction may begin in an earlier segment. Therefore read starts at the last earlier
+// segment in which a transaction ends.
 func (m *moment) read(ctx context.Context, i int, segment manifest.Segment) error {
 	segments, tracker, first := m.plan.timeline.Segments, binlog.Tracker{Offset: binlog.FirstOffset}, i
 	for segments[first].From != binlog.FirstOffset && (first == i || segments[first].Transactions == 0) {
@@ -121,7 +122,7 @@ func (m *moment) read(ctx context.Context, i int, segment manifest.Segment) erro
 func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.Segment) error {
 	limit := m.until
 	if !e.Exact {
-		limit = limit.Truncate(time.Second) // the server's times are whole seconds
+		limit = limit.Truncate(time.Second) // the server's times have whole seconds
 	}
 	switch {
 	case !segment.IsPossible(e.Commit):
@@ -138,13 +139,13 @@ func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.
 	return nil
 }
 
-// twice refuses a time if the log has later transactions with earlier times.
+// twice fails if the log has later transactions with earlier times than this one.
 func (m *moment) twice(later contract.Position) error {
 	return contract.Errorf(contract.ReasonRefused, "%s stands for two moments: near %s:%d, times in the log go back behind it, because the server's clock or the timestamp of a session was set. %s",
 		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first moment", "a later one", &later))
 }
 
-// choose names the positions that a person can give instead of the time.
+// choose names the positions that a user can set instead of the time.
 func (m *moment) choose(before, after string, end *contract.Position) string {
 	last := m.last
 	if backup := *m.plan.source.Backup.Position; last.File == "" || binlog.Before(last, backup) {
@@ -153,7 +154,7 @@ func (m *moment) choose(before, after string, end *contract.Position) string {
 	return fmt.Sprintf("Restore backup %s to a position (backup and toPosition of a DataRestore, --backup and --to-position of the agent): %s:%d for %s, %s:%d for %s", m.plan.source.Backup.ID, last.File, last.Offset, before, end.File, end.Offset, after)
 }
 
-// settle stores the position of the time in the plan.
+// settle stores the found position in the plan.
 func (m *moment) settle() error {
 	p, backup := m.plan, *m.plan.source.Backup.Position
 	if m.stop == nil && (p.timeline.Broken != nil || m.until.After(p.timeline.Head.Time)) {
@@ -176,10 +177,10 @@ func (m *moment) settle() error {
 	return nil
 }
 
-// errEnough ends the reading of a segment.
+// errEnough ends the reading of a segment early.
 var errEnough = errors.New("the rest is not needed")
 
-// describe reads the first event of a file into a tracker, which learns from it whether events have checksums.
+// describe reads the first event of a file into a tracker. The event has the information whether events have checksums.
 func describe(ctx context.Context, source Source, segment manifest.Segment, tracker *binlog.Tracker) error {
 	err := readSegment(ctx, source, segment, func(raw []byte) error {
 		_, err := tracker.Next(raw)
@@ -191,7 +192,7 @@ func describe(ctx context.Context, source Source, segment manifest.Segment, trac
 	return err
 }
 
-// readSegment calls visit with each event of a segment. At the end, it verifies the hash of the segment.
+// readSegment calls visit with each event of a segment. Then it verifies the segment's hash.
 func readSegment(ctx context.Context, source Source, segment manifest.Segment, visit func(raw []byte) error) error {
 	name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
 	content, err := source.Store.Get(ctx, name, 0)

@@ -18,14 +18,14 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Until is the end of a replay. The replay stops before the first transaction that was committed at Time or later, or that ends after
-// Position. If both are unset, the replay ends with the archive.
+// Until is the end of a replay. The replay stops before the first transaction that was committed at or after Time, or that ends after
+// Position. If neither is set, the replay ends with the archive.
 type Until struct {
 	Time     time.Time
 	Position *contract.Position
 }
 
-// Plan describes a replay before it runs.
+// Plan describes a replay before it starts.
 type Plan struct {
 	source   Source
 	until    Until
@@ -34,8 +34,8 @@ type Plan struct {
 	base, executed binlog.Set
 }
 
-// MakePlan fails if the archive does not reach from the backup to the end of the replay. It reads only manifests. A time as the end of the
-// replay may still need locate.
+// MakePlan fails if the archive does not have every segment from the backup to the end of the replay. It reads only manifests. If the end
+// is a time, the plan may still need locate.
 func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,
@@ -52,7 +52,7 @@ func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, p.reaches()
 }
 
-// reaches fails unless the segments may reach to the end of the replay.
+// reaches fails unless the segments may extend to the end of the replay.
 func (p *Plan) reaches() error {
 	segments, end := p.timeline.Segments, p.end()
 	switch {
@@ -102,12 +102,11 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 	return &s.later, nil
 }
 
-// opens fails unless the identities can decrypt the segments. Of several segments with the same keys, it reads only the beginning of one
-// segment.
+// opens fails unless the identities can decrypt the segments. It reads only the beginning of one segment for each set of keys.
 func (p *Plan) opens(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, segment := range slices.Concat(p.timeline.Earlier, p.timeline.Segments) {
-		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // an older agent wrote it: check each segment
+		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // written by an older agent: check each segment
 		if seen[keys] || !strings.HasSuffix(segment.Object.Name, ".age") {
 			continue
 		}

@@ -18,8 +18,8 @@ import (
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// stretch is a segment: the bounds of its commits, and the times of its transactions' events, in seconds after noon. With zero bounds, an
-// older agent wrote it at archived.
+// stretch is a segment: the bounds of its commits, and the times of its transactions' events, in seconds after noon. With zero bounds, it
+// is the segment of an older agent, written at archived.
 type stretch struct {
 	from, to, archived int
 	at                 []int
@@ -38,7 +38,7 @@ func event(kind byte, second int, offset uint64, body []byte) []byte {
 	return raw
 }
 
-// logOf writes a file of a binary log to a store. It returns its timeline, and the end of each transaction.
+// logOf writes a file of a binary log to a store. It returns the timeline of the file, and the end of each transaction.
 func logOf(t *testing.T, stretches []stretch, head int) (store.Store, *binlog.Timeline, []uint64) {
 	t.Helper()
 	s, err := store.NewFolder(t.TempDir())
@@ -69,8 +69,8 @@ func logOf(t *testing.T, stretches []stretch, head int) (store.Store, *binlog.Ti
 	return s, timeline, ends
 }
 
-// A replay to a time ends where the server's clock had that time, whatever times sessions have set for their events. If the archive does
-// not prove the position, the time is refused.
+// A replay to a time ends at the position at which the server's clock had that time, even if sessions have set other times for their
+// events. If the archive does not prove the position, the time is refused.
 func TestMomentsInTheLog(t *testing.T) {
 	t.Parallel()
 	minutes := []stretch{{from: 1, to: 60, at: []int{10, 50}}, {from: 60, to: 120, at: []int{70, 110}}, {from: 120, to: 180, at: []int{130, 170}}}
@@ -81,7 +81,7 @@ func TestMomentsInTheLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		stretches []stretch
 		until     int
-		want      int // transactions before the time
+		want      int // number of transactions before the time
 		reason    contract.Reason
 	}{
 		"within a segment":                         {minutes, 60 + 40, 3, ""},

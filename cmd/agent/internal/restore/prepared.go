@@ -14,20 +14,20 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// prepared records the XA transactions in the log before a backup's position. The dump lacks prepared transactions, but the log after the
-// position commits them.
+// prepared records the XA transactions before a backup's position in the log. The dump lacks transactions that are prepared at the
+// position, but the later log commits them.
 type prepared struct {
-	// head is the end of a file's header events: the format description and the previous GTIDs.
+	// head is the end of the events that begin a file: the format description and the previous GTIDs.
 	head    uint64
 	inHead  bool
-	current [][]byte // events of the transaction
+	current [][]byte // events of the current transaction
 	isXA    bool
 	open    map[string][]byte
 	order   map[string]int
 	later   map[string]bool // prepared during the replay
 }
 
-// take processes an event that ends at an offset.
+// take processes an event. end is the offset after the event.
 func (p *prepared) take(raw []byte, e binlog.Event, end uint64) {
 	p.inHead = e.Format || p.inHead && !e.Opens && e.Statement == nil
 	if p.inHead {
@@ -62,8 +62,8 @@ func (p *prepared) take(raw []byte, e binlog.Event, end uint64) {
 	}
 }
 
-// follow processes an event of the replay. If the event ends an XA transaction whose preparation was not seen, follow returns the
-// transaction, otherwise "".
+// follow processes an event of the replay. If the event ends an XA transaction that the replay has not prepared, follow returns the
+// transaction's name; otherwise "".
 func (p *prepared) follow(e binlog.Event) string {
 	if e.Prepared != "" {
 		if p.later == nil {
@@ -83,7 +83,7 @@ func (p *prepared) follow(e binlog.Event) string {
 	return e.Finished
 }
 
-// lacks returns the error for a replay that would end an XA transaction that it does not contain. The server would refuse such an event.
+// lacks returns the error for a replay that would end an XA transaction which it has not prepared. The server would refuse such an event.
 func (s *spool) lacks(name string, here contract.Position) error {
 	b := s.plan.source.Backup
 	err := contract.Errorf(contract.ReasonNotFound, "XA transaction %s of backup %s ends before %s:%d, and the archive from file %s on does not have what it changes: restore to a moment before, or use another backup",
@@ -94,12 +94,12 @@ func (s *spool) lacks(name string, here contract.Position) error {
 	return err
 }
 
-// begin begins the replay at an offset of the binary log. If XA transactions are prepared at that offset, the relay log begins with them
+// begin begins the replay at an offset of the binary log. If XA transactions are prepared at that offset, the relay log contains them
 // instead of all earlier events.
 func (s *spool) begin(offset uint64) error {
 	s.from = offset
 	if s.copying.isResumed() {
-		s.prepared.open = nil // the copy has them
+		s.prepared.open = nil // the copy has these transactions
 	} else if len(s.prepared.open) == 0 {
 		return nil
 	}
@@ -125,11 +125,11 @@ func (s *spool) begin(offset uint64) error {
 		}
 		size += uint64(n) //nolint:gosec // a length
 	}
-	s.shift = size - offset // wraps around if the earlier log was longer; the later addition wraps back
+	s.shift = size - offset // may wrap around; a later addition wraps back
 	return nil
 }
 
-// end returns the end of the replay in its last relay log.
+// end returns the end of the replay as an offset in the last relay log.
 func (s *spool) end() uint64 {
 	if s.at == 0 {
 		return s.stop.Offset + s.shift

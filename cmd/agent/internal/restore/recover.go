@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// noteOf returns the position that MariaDB has stored; "" for MySQL, which stores its position in the relay logs.
+// noteOf returns the position that MariaDB has stored. It returns "" for MySQL, which stores its position in the relay logs.
 func noteOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour != server.MariaDB {
 		return "", nil
@@ -20,8 +20,9 @@ func noteOf(conn *server.Conn) (string, error) {
 	return conn.Value("SELECT @@GLOBAL.gtid_slave_pos")
 }
 
-// recover lets the server recover after its agent was killed, and finds the server's position in the batch. The server stores its position
-// in its tables, within the transactions that it applies. recover fails with ErrBeginAgain if the stored position proves nothing.
+// recover starts a server whose agent was killed, so that the server recovers. It finds the server's position in the batch: the server
+// stores the position in its tables, in the transactions that it applies. recover fails with ErrBeginAgain if the stored position proves
+// nothing.
 func (c *Copy) recover(ctx context.Context) error {
 	if !c.IsRunning || c.i.cmd != nil {
 		return nil
@@ -55,7 +56,7 @@ func (c *Copy) recover(ctx context.Context) error {
 	return c.stop(ctx)
 }
 
-// onlyTransactional fails if a table may have only a part of a transaction after a kill.
+// onlyTransactional fails if a table may have an incomplete transaction after a kill.
 func onlyTransactional(conn *server.Conn) error {
 	tables, err := conn.Tables()
 	if err != nil {
@@ -100,7 +101,7 @@ func (b *Batch) locate(conn *server.Conn, began string) error {
 	return nil
 }
 
-// seeking returns the GTIDs of the server's stored position.
+// seeking returns the GTIDs in the server's stored position.
 func (b *Batch) seeking() map[string]bool {
 	seek := map[string]bool{}
 	for gtid := range strings.SplitSeq(b.Note, ",") {
@@ -109,7 +110,7 @@ func (b *Batch) seeking() map[string]bool {
 	return seek
 }
 
-// place makes the batch of a killed agent begin at the server's position.
+// place makes the batch of the killed agent begin at the server's position.
 func (c *Copy) place(s *spool) error {
 	if c.Batch == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Replay applies the archive to a stopped instance. The instance runs when Replay returns. bound limits the bytes of a batch of
-// relay logs; 0 means defaultBound. The server restarts for each batch.
+// Replay applies the archive to a stopped instance. The instance runs when Replay returns. bound limits the bytes of a batch of relay logs;
+// 0 means defaultBound. The server restarts for each batch.
 func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint64) error {
 	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position, bound: cmp.Or(bound, defaultBound), executed: p.executed.Clone(), all: p.executed.Clone()}
 	defer s.remove()
@@ -51,13 +51,13 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint
 	if s.count == 0 {
 		return nil
 	}
-	if out.RestoredTo, out.Position = s.last, &s.stop; p.base != nil { // the archive has the same files
+	if out.RestoredTo, out.Position = s.last, &s.stop; p.base != nil { // the archive has the original files
 		out.Position = &contract.Position{GTID: s.executed.Union(p.base).String()}
 	}
 	return s.settle(ctx, i)
 }
 
-// settle sets the status of events on the source.
+// settle sets the source's status of each event.
 func (s *spool) settle(ctx context.Context, i *Instance) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *spool) settle(ctx context.Context, i *Instance) error {
 	return s.statuses.settle(conn)
 }
 
-// applier returns the options that override the configuration of the applier. With these options, the applier applies every event once, and
-// stops at an event that does not match the data.
+// applier returns the options that override the configuration of the applier. With them, the applier applies every event once, and stops at
+// an event that does not match the data.
 func applier(v server.Version) []string {
 	args := []string{"--server-id=4294967295", "--replicate-same-server-id", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
 	name, workers := "slave", 0
@@ -89,8 +89,8 @@ func applier(v server.Version) []string {
 }
 
 // prepareApplier removes everything that would make the applier deviate from the log. Filters would skip events without an error. The
-// folder of a table's DATA DIRECTORY is not on the volume. MySQL's applier ignores this folder because of the server's SQL mode, and
-// MariaDB's applier because symbolic links are off.
+// volume lacks the folders of DATA DIRECTORY. MySQL's applier ignores these folders because of the server's SQL mode. MariaDB's applier
+// ignores them because symbolic links are off.
 func prepareApplier(conn *server.Conn) error {
 	if conn.Version.Flavour == server.MySQL {
 		if err := conn.Do("SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',NO_DIR_IN_CREATE')"); err != nil {
@@ -154,12 +154,12 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 	return forget(conn)
 }
 
-// forget removes the state of the applier from the server, and the relay logs.
+// forget removes the applier's state and the relay logs from the server.
 func forget(conn *server.Conn) error {
 	return conn.Do(conn.Version.Words().ForgetReplica)
 }
 
-// applied waits until the server has applied the relay logs, and fails unless the server has applied exactly their events.
+// applied waits until the server has applied the relay logs. It fails unless the server has applied exactly their events.
 func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	w := conn.Version.Words()
 	last := s.files[len(s.files)-1]
@@ -184,7 +184,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 		case running == "No" && reached:
 			return nil
 		case reached:
-			// The applier checks UNTIL before the next event. There is no next event, because the log was cut at the end.
+			// The applier checks UNTIL before each event. Here it cannot stop by itself: the log has no event after the end.
 			if err := conn.Do(w.StopReplica); err != nil {
 				return err
 			}
@@ -201,7 +201,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 }
 
 // refused returns the reason why the applier has stopped, without the statements and rows that the server quotes. In MySQL, the workers
-// report the cause, not the coordinator.
+// report the reason, not the coordinator.
 func refused(conn *server.Conn, status map[string]string) string {
 	code, text := status["Last_SQL_Errno"], status["Last_SQL_Error"]
 	if conn.Version.Flavour == server.MySQL {

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// headSize exceeds the size of a dump before its first statement of data.
+// headSize is larger than the part of a dump before its first statement of data.
 const headSize = 8 << 10
 
 var (
@@ -23,13 +23,13 @@ var (
 	oldMode  = []byte("NO_AUTO_CREATE_USER")
 )
 
-// rewritten returns a dump in the form that the server accepts.
+// rewritten returns a dump in a form that the target server accepts.
 func rewritten(dump io.Reader, from, to server.Version) io.Reader {
 	r := bufio.NewReaderSize(dump, 256<<10)
-	head, _ := r.Peek(headSize) // the later read returns the error
+	head, _ := r.Peek(headSize) // a later read returns the error
 	if i := bytes.Index(head, headMode); i >= 0 {
 		begin := append(bytes.Clone(head[:i]), inFolder...)
-		_, _ = r.Discard(i + len(headMode)) // it was peeked
+		_, _ = r.Discard(i + len(headMode)) // cannot fail after Peek
 		r = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(begin), r), 256<<10)
 	}
 	if from.AtLeast(8, 0, 0) || !to.AtLeast(8, 0, 0) {
@@ -38,11 +38,11 @@ func rewritten(dump io.Reader, from, to server.Version) io.Reader {
 	return &withoutOldMode{r: r, begins: true}
 }
 
-// withoutOldMode removes an SQL mode that MySQL 8.0 lacks. Dumps set modes on separate lines, outside of bodies.
+// withoutOldMode removes an SQL mode that MySQL 8.0 lacks. Dumps set SQL modes on separate lines, outside of bodies.
 type withoutOldMode struct {
 	r      *bufio.Reader
 	rest   []byte
-	begins bool // at the beginning of a line
+	begins bool // true at the beginning of a line
 	err    error
 }
 

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A dump of MySQL 5.7 loads into 8.0 although its routines have a removed SQL mode. Equal text within data is not changed.
+// A dump of MySQL 5.7 loads into 8.0 although its routines use an SQL mode that 8.0 lacks. Equal text in data is not changed.
 func TestDumpOfOldSeriesLosesTheModeThatIsGone(t *testing.T) {
 	t.Parallel()
 	data := "INSERT INTO `t` VALUES ('" + strings.Repeat("/*!50003 SET sql_mode = 'NO_AUTO_CREATE_USER' */ ;", 9000) + "');\n"

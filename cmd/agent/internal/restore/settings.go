@@ -22,20 +22,20 @@ import (
 
 // Settings make a restoring server behave like the backup's server.
 type Settings struct {
-	// Arguments are options of the server. Replay has additional options for a server with filled time zone tables.
+	// Arguments are options of the server. Replay are additional options for a server with filled time zone tables.
 	Arguments, Replay []string
 	// Zone is the server's environment variable TZ; nil for the agent's TZ.
 	Zone *string
-	// Warnings list the differences of the server that will use the data.
+	// Warnings list the differences of the server that will use the data from the backup's server.
 	Warnings []string
 }
 
-// Configure compares the configurations of the image's server and of the backup's server. It fails with Refused if the restored data
-// would differ. On a scratch volume, whose database is never used, the server gets the configuration of the backup's server.
+// Configure compares the configurations of the image's server and of the backup's server. It fails with Refused if the restored data would
+// differ. The database on a scratch volume is never used: there, the server gets the configuration of the backup's server.
 func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []string, scratch bool) (Settings, error) {
 	var s Settings
 	had := b.Server.Variables
-	if had == nil && b.Server.LowerCaseTableNames != "" { // an older agent wrote it
+	if had == nil && b.Server.LowerCaseTableNames != "" { // written by an older agent
 		had = map[string]string{"lower_case_table_names": b.Server.LowerCaseTableNames}
 	}
 	has, err := p.Configured(ctx, more)
@@ -61,7 +61,7 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 	return s, nil
 }
 
-// compare collects options for the variables with Use Given, and returns the differences of other variables.
+// compare adds options for the variables with Use Given, and returns the differences in other variables.
 func (s *Settings) compare(b *manifest.Backup, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(had)) {
@@ -88,7 +88,7 @@ func option(name, value string) string {
 }
 
 func number(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64) // nothing depends on a value that is not a number
+	n, _ := strconv.ParseInt(text, 10, 64) // a value that is not a number does not matter
 	return n
 }
 
@@ -99,9 +99,9 @@ func brief(value string) string {
 	return value[:min(len(value), 60)]
 }
 
-// Configured returns the variables that the server's program prints for its configuration and options.
+// Configured returns the variables that the server's program prints for its configuration file and options.
 func (p Programs) Configured(ctx context.Context, more []string) (map[string]string, error) {
-	folder, err := os.MkdirTemp("", "agent-") // the server checks whether the file system distinguishes upper and lower case
+	folder, err := os.MkdirTemp("", "agent-") // the server tests whether the file system is case-sensitive
 	if err != nil {
 		return nil, fmt.Errorf("make a folder to look at the configuration: %w", err)
 	}
@@ -133,8 +133,8 @@ func (p Programs) Configured(ctx context.Context, more []string) (map[string]str
 	return found, nil
 }
 
-// findZone returns a value of TZ with the offsets of a zone: the TZ of the backup's agent, or, if the offset of the zone never changes, a
-// generated value.
+// findZone returns a value of TZ whose time zone has the same offsets: the TZ of the backup's agent or, for a zone whose offset never
+// changes, a generated value.
 func findZone(id string, zone manifest.Zone) (*string, error) {
 	for _, name := range []string{zone.TZ, zone.Name} {
 		if name == "" {
@@ -153,7 +153,7 @@ func findZone(id string, zone manifest.Zone) (*string, error) {
 		id, zone.Name, zone.TZ)
 }
 
-// fixedZone returns a zone in the notation of POSIX, in which offsets count westwards.
+// fixedZone returns a time zone in POSIX notation. In that notation, offsets are positive to the west.
 func fixedZone(name string, seconds int64) string {
 	sign := "-"
 	if seconds < 0 {
@@ -178,7 +178,7 @@ func (i *Instance) inZone(ctx context.Context, b *manifest.Backup) error {
 	return inZone(conn, b)
 }
 
-// inZone fails unless the time zone of the started server is that of the backup.
+// inZone fails unless the started server has the backup's time zone.
 func inZone(conn *server.Conn, b *manifest.Backup) error {
 	zone := b.Server.Zone
 	if zone == nil {

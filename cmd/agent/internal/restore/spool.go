@@ -29,48 +29,48 @@ type spool struct {
 	out     *bufio.Writer
 	files   []string
 	tracker binlog.Tracker
-	// binary is the binary log file of the events. stop is the end of the replay.
+	// binary is the binary log file of the present events. stop is the end of the replay.
 	binary string
-	stop   contract.Position // in the binary log
-	at     int               // index of the file of stop
+	stop   contract.Position // position in the binary log
+	at     int               // index of the relay log that contains stop
 	done   bool
 	gtid   bool
 	// present is the segment that is being read.
 	present manifest.Segment
 	count   int64
 	last    time.Time
-	// prepared has the XA transactions that were prepared before the replay and end in the replay. The replay begins with these transactions.
+	// prepared has the XA transactions that were prepared before the replay and end in it. The replay begins with them.
 	prepared prepared
-	// first is the index of the relay log in which the replay starts, at from. The offsets in the first relay log are larger than those in
-	// the binary log by shift.
+	// first is the index of the first relay log, and from the offset in it at which the replay starts. In the first relay log, offsets are
+	// larger by shift than in the binary log.
 	first       int
 	from, shift uint64
-	// copying is the copy of a running server that the replay continues; nil for a replay after a backup.
+	// copying is the state of the copy of a running server that the replay continues; nil for a replay after a backup.
 	copying *following
-	// later describes the archive after the end of the replay.
+	// later describes the part of the archive after the end of the replay.
 	later contract.Later
-	// events has the statements of the replay that concern events.
+	// events has the replay's statements that concern events.
 	events []eventStatement
-	// For segments by GTID: executed has the transactions up to the end of the replay, and all has those of all segments that were read. id
-	// is the id of the current transaction, and whole is the end of the last complete transaction in the relay log.
+	// For a timeline by GTID: executed has the transactions up to the end of the replay, and all has the transactions of all segments that
+	// were read. id is the GTID of the current transaction. whole is the end of the last complete transaction in the relay log.
 	executed, all binlog.Set
 	id            string
 	whole         uint64
-	// dry reports whether the transactions after the end are counted and nothing is written.
+	// dry makes the spool write nothing and count the transactions after the end.
 	dry bool
-	// bound is the size at which a batch ends with its file, bytes is the size of the batch, and read is the number of segments that were
-	// read.
+	// bound is the size in bytes at which a batch ends, at the next end of a file. bytes is the present size of the batch. read is the
+	// number of segments that were read.
 	bound, bytes uint64
 	read         int
 	// statuses are the statuses of events before the replay.
 	statuses statuses
 }
 
-// defaultBound is the size from which on relay logs are applied and removed before the next relay logs are written.
+// defaultBound is the size of relay logs at which they are applied and removed before further relay logs are written.
 const defaultBound = 512 << 20
 
-// batch writes the next relay logs, one for each file of the binary log, and reports whether they have a transaction. It ends at the
-// first file end at which the logs have a transaction and reach the bound, or with the archive. The first batch begins with the prepared
+// batch writes the next relay logs, one for each file of the binary log, and reports whether they have a transaction. It ends with the
+// archive, or at the end of a file when the logs have a transaction and reach the bound. The first batch begins with the prepared
 // transactions.
 func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 	s.later.Reached = s.plan.timeline.Describe().Reached
@@ -109,7 +109,7 @@ func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 // isRead reports whether all segments were read.
 func (s *spool) isRead() bool { return s.read == len(s.plan.timeline.Segments) }
 
-// cut removes everything after the last transaction of a batch, so that it is not applied, and writes the index.
+// cut removes everything after the last transaction of a batch, so that it is not applied. It also writes the index of the relay logs.
 func (s *spool) cut() error {
 	for _, name := range s.files[s.at+1:] {
 		if err := os.Remove(filepath.Join(s.folder, name)); err != nil {
@@ -141,7 +141,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 	if s.tracker.Offset != segment.From {
 		return contract.Errorf(contract.ReasonDamaged, "segment %s begins at offset %d, the one before ends at %d", name, segment.From, s.tracker.Offset)
 	}
-	// After the last event, read to the segment's end to verify its hash.
+	// After the last event, read the rest of the segment to verify its hash.
 	s.present = segment
 	if err := readSegment(ctx, s.plan.source, segment, s.event); err != nil {
 		return err
@@ -152,9 +152,9 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 	return s.compare(name, segment)
 }
 
-// next begins the relay log of a file.
+// next begins the relay log for a file of the binary log.
 func (s *spool) next(file string) error {
-	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // the file has no further event
+	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // the file has no event after stop
 		if err := s.begin(at.Offset); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (s *spool) next(file string) error {
 		return err
 	}
 	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset, Original: s.isByGTID()}
-	if s.dry || s.isEarlier() { // of earlier files, only prepared transactions are kept
+	if s.dry || s.isEarlier() { // of earlier files, only the prepared transactions are needed
 		s.out = bufio.NewWriter(io.Discard)
 		return nil
 	}
@@ -180,7 +180,7 @@ func (s *spool) next(file string) error {
 // isEarlier reports whether the file is older than the file of the backup's position.
 func (s *spool) isEarlier() bool { return binlog.Older(s.binary, s.plan.source.Backup.Position.File) }
 
-// event appends an event, or detects that the replay ends before this event.
+// event appends an event, unless the replay ends before the event.
 func (s *spool) event(raw []byte) error {
 	backup := *s.plan.source.Backup.Position
 	if s.binary == backup.File && s.tracker.Offset == backup.Offset {
@@ -221,7 +221,7 @@ func (s *spool) event(raw []byte) error {
 	return s.ended(e, here, after)
 }
 
-// ended processes the end of a transaction after a dump. The transaction lies before the end of the replay, or after it.
+// ended processes the end of a transaction after a dump. after reports whether the transaction is after the end of the replay.
 func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error {
 	late := s.late(e, here)
 	switch {
@@ -256,7 +256,7 @@ func (s *spool) behind(e binlog.Event) {
 	s.later.First = &at
 }
 
-// late reports whether a transaction is after the end of the replay. Only a plan by GTID has a time.
+// late reports whether a transaction is after the end of the replay. Here, only a plan by GTID can have a time as its end.
 func (s *spool) late(e binlog.Event, here contract.Position) bool {
 	until := s.plan.until
 	if until.Position != nil {
@@ -277,9 +277,9 @@ func (s *spool) close() error {
 	return err
 }
 
-// remove removes the leftovers of the replay from the server.
+// remove removes the files of the replay from the server's folder.
 func (s *spool) remove() {
-	found, _ := filepath.Glob(filepath.Join(s.folder, relay+"*")) // the pattern is valid
+	found, _ := filepath.Glob(filepath.Join(s.folder, relay+"*")) // cannot fail: the pattern is valid
 	for _, file := range found {
 		_ = os.Remove(file)
 	}

@@ -14,13 +14,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// hasStatements reports whether an object's statements are run one by one.
+// hasStatements reports whether a restore runs the statements of an object one by one.
 func hasStatements(o manifest.Object) bool {
 	return strings.HasPrefix(o.Name, manifest.ObjectsName) || strings.HasPrefix(o.Name, manifest.ViewsName)
 }
 
-// loadStatements runs the statements of an object. It repeats failed statements as long as one of them succeeds, because a statement may
-// need an object that a later statement creates. It returns a warning for each statement that still fails.
+// loadStatements runs the statements of an object. A statement may need an object that a later statement creates. Therefore it repeats
+// failed statements as long as at least one of them succeeds. It returns a warning for each statement that still fails.
 func (s Source) loadStatements(ctx context.Context, o manifest.Object, to server.Options) ([]string, error) {
 	r, done, err := s.open(ctx, o)
 	if err != nil {

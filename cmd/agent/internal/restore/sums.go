@@ -14,24 +14,24 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// readers is the number of connections that read a server's rows, and parts the number of ranges in which a large table is read. Writes are
-// impossible during these reads. One connection needed 7.6 s for 1 GiB in one table of MariaDB and 12.0 s in MySQL, with both servers on
-// two cores.
+// readers is the number of connections that read a server's rows. parts is the number of ranges in which a large table is read. No client
+// can write during these reads. One connection took 7.6 s for 1 GiB in one table of MariaDB and 12.0 s in MySQL, with both servers on two
+// cores.
 const (
 	readers = 4
 	parts   = 8
-	// large is the number of rows, by the server's estimate, from which on a table is read in parts.
+	// large is the number of rows, by the server's estimate, at which a table is read in parts.
 	large = 50_000
 )
 
-// contents has the objects and sums of rows of a server.
+// contents has the objects of a server, and sums over their rows.
 type contents struct {
 	objects map[string]string // definitions by name
 	sums    map[string]string // by table or sequence
 	total   int64             // number of rows
 }
 
-// sum has the number of rows in a part, and the sum of the rows' hashes.
+// sum has the number of rows of a part, and the sum of the rows' hashes.
 type sum struct {
 	rows   int64
 	hashes big.Int
@@ -39,10 +39,10 @@ type sum struct {
 
 func (s *sum) String() string { return fmt.Sprintf("%d rows, sum %s", s.rows, &s.hashes) }
 
-// part is the statement that counts and sums up some rows of a table.
+// part is a statement that counts some rows of a table and sums up their hashes.
 type part struct{ table, statement string }
 
-// read reads the contents of a server. Each connection sets its time zone, in which TIMESTAMPs are read.
+// read reads the contents of a server. Each connection sets its time zone, because the text of a TIMESTAMP depends on it.
 func read(open Open) (c contents, err error) {
 	conn, err := open()
 	if err != nil {
@@ -67,7 +67,7 @@ func read(open Open) (c contents, err error) {
 	return c, sequences(conn, c.sums)
 }
 
-// addUp reads all parts with several connections. If the server refuses further connections, the open ones read the rest.
+// addUp reads all parts with several connections. If the server refuses further connections, the open connections read everything.
 func addUp(conn *server.Conn, open Open, all []part) (map[string]*sum, error) {
 	sums := map[string]*sum{}
 	var failures []error
@@ -145,7 +145,7 @@ func partsOf(conn *server.Conn) ([]part, error) {
 
 // divisible returns the first column of the primary key of each large table, if it is an integer.
 func divisible(conn *server.Conn) (map[string]string, error) {
-	_ = conn.Do("SET SESSION information_schema_stats_expiry = 0") // otherwise MySQL returns numbers that may be a day old; other servers lack the variable
+	_ = conn.Do("SET SESSION information_schema_stats_expiry = 0") // otherwise MySQL's numbers may be a day old; other servers lack the variable
 	rows, err := conn.Rows("SELECT s.TABLE_SCHEMA, s.TABLE_NAME, s.COLUMN_NAME FROM information_schema.STATISTICS s " +
 		"JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = s.TABLE_SCHEMA AND t.TABLE_NAME = s.TABLE_NAME " +
 		"JOIN information_schema.COLUMNS c ON c.TABLE_SCHEMA = s.TABLE_SCHEMA AND c.TABLE_NAME = s.TABLE_NAME AND c.COLUMN_NAME = s.COLUMN_NAME " +
@@ -160,7 +160,7 @@ func divisible(conn *server.Conn) (map[string]string, error) {
 	return keys, nil
 }
 
-// rangesOf returns the conditions that divide a table.
+// rangesOf returns the conditions that divide a table into ranges.
 func rangesOf(conn *server.Conn, table, key string) ([]string, error) {
 	rows, err := conn.Rows("SELECT MIN(" + key + "), MAX(" + key + ") FROM " + table)
 	if err != nil {
@@ -173,7 +173,7 @@ func rangesOf(conn *server.Conn, table, key string) ([]string, error) {
 	return divide(key, least, most), nil
 }
 
-// divide returns conditions of which each row fulfils exactly one: the first and the last range are unbounded.
+// divide returns conditions of which each row satisfies exactly one. The first and the last range are unbounded.
 func divide(key string, least, most *big.Int) []string {
 	width := new(big.Int).Sub(most, least)
 	var ranges []string
@@ -193,8 +193,8 @@ func isSet(n *big.Int, text string) bool {
 	return ok
 }
 
-// statementOf returns the statement that counts the rows of a table and sums up 60 bits of each row's hash. So the order of rows does not
-// matter. MySQL 9.6 has no MD5 without a component.
+// statementOf returns the statement that counts the rows of a table and sums up 60 bits of each row's hash. The sum does not depend on the
+// order of rows. MySQL 9.6 has MD5 only with a component.
 func statementOf(table server.Table, columns []string) string {
 	hash := "'0'"
 	if len(columns) > 0 {
@@ -225,8 +225,8 @@ func sumOf(conn *server.Conn, p part) (*sum, error) {
 	return s, nil
 }
 
-// comparedColumns returns, by table, an expression for each column that is not generated. Its value does not depend on the server's
-// version.
+// comparedColumns returns, by table, an expression for each column that is not generated. The expression's value does not depend on the
+// server's version.
 func comparedColumns(conn *server.Conn) (map[string][]string, error) {
 	rows, err := conn.Rows("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, LOWER(DATA_TYPE) FROM information_schema.COLUMNS WHERE IFNULL(GENERATION_EXPRESSION, '') = '' ORDER BY 1, 2, ORDINAL_POSITION")
 	if err != nil {
@@ -243,7 +243,7 @@ func comparedColumns(conn *server.Conn) (map[string][]string, error) {
 	return columns, nil
 }
 
-// bytesOf returns an expression for the value of a column. Long values are hashed, so that a row fits into the longest packet.
+// bytesOf returns an expression for the value of a column. Long values are hashed, so that a row fits into a packet.
 func bytesOf(kind, name string) string {
 	switch {
 	case strings.HasSuffix(kind, "blob"), strings.HasSuffix(kind, "text"), kind == "json":

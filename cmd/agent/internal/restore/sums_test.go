@@ -11,7 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Each value of a key is in exactly one range, even a value below the former minimum or above the former maximum.
+// Each value of a key is in exactly one range, even a value outside of the minimum and maximum at the time of the division.
 func TestDivide(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{{"0", "80"}, {"-9", "9"}, {"5", "5"}, {"1", "3"}, {"0", "18446744073709551615"}, {"-9223372036854775808", "9223372036854775807"}} {
@@ -21,7 +21,7 @@ func TestDivide(t *testing.T) {
 		values := []*big.Int{least, most, new(big.Int).Sub(least, big.NewInt(1)), new(big.Int).Add(most, big.NewInt(1))}
 		for _, where := range ranges {
 			for _, word := range strings.Fields(where) {
-				if n := new(big.Int); isSet(n, word) { // numbers around each bound
+				if n := new(big.Int); isSet(n, word) { // tests the numbers around each bound
 					values = append(values, n, new(big.Int).Sub(n, big.NewInt(1)), new(big.Int).Add(n, big.NewInt(1)))
 				}
 			}
@@ -38,7 +38,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// fulfils reports whether a value of k fulfils a condition such as " WHERE k >= 1 AND k < 2".
+// fulfils reports whether a value of k satisfies a condition such as " WHERE k >= 1 AND k < 2".
 func fulfils(t *testing.T, where string, value *big.Int) bool {
 	t.Helper()
 	for _, term := range strings.Split(strings.TrimPrefix(where, " WHERE "), " AND ") {

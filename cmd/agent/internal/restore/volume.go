@@ -19,23 +19,24 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Target is a volume to restore into, and its intended use.
+// Target is a volume to which a backup is restored, and the use of the database.
 type Target struct {
-	// Volume is the volume's root, Data the folder of the data within it.
+	// Volume is the root folder of the volume. Data is the folder in it with the data.
 	Volume, Data string
 	// Arguments are additional arguments of the server.
 	Arguments []string
-	// IsScratch reports whether the database will never be used: its server gets the backup's settings instead of the configuration file.
+	// IsScratch reports whether the database is never used. In that case, its server gets the backup's settings instead of the
+	// configuration file.
 	IsScratch bool
 	// RootPassword becomes the password of root@localhost. Restored accounts keep their passwords.
 	RootPassword string
-	// Account is an account that gets AccountPassword; "" for none. If the backup lacks the account, the restore creates it with all
-	// rights on the restored databases.
+	// Account is an account whose password becomes AccountPassword; "" for none. If the backup lacks the account, the restore creates it
+	// with all rights on the restored databases.
 	Account, AccountPassword string
-	// Until is the end of the archive's replay; nil for no replay.
+	// Until is the end of the replay of the archive; nil for no replay.
 	Until *Until
-	// Batch limits the bytes of the archive that one batch of the replay writes; 0: 512 MiB. A batch may exceed this limit by the size of
-	// one file of the binary log.
+	// Batch limits the bytes of the archive in one batch of the replay; 0 means 512 MiB. A batch may be larger by one file of the binary
+	// log.
 	Batch uint64
 	// Reached is called at each stage of the restore (contract.StageReplay ...); it may be nil.
 	Reached func(stage string)
@@ -47,8 +48,8 @@ func (t Target) reached(stage string) {
 	}
 }
 
-// IsTaken reports whether a new database must not be restored to a volume, because the volume holds or has held data, or the record expects
-// data. An interrupted restore does not count.
+// IsTaken reports whether a new database must not be restored to a volume: the volume has or had data, or the record expects data. The
+// files of an interrupted restore do not count as data.
 func IsTaken(t Target, record guard.Record) (bool, error) {
 	if record.Exists {
 		return true, nil
@@ -71,14 +72,14 @@ type Outcome struct {
 	Transactions int64
 	RestoredTo   time.Time
 	Position     *contract.Position
-	Later        *contract.Later // nil if the archive does not cover it
-	// IsChecked reports whether the backup itself was loaded and matches its manifest, even if the restore failed afterwards.
+	Later        *contract.Later // nil if the later transactions are unknown
+	// IsChecked reports whether the backup was loaded and matches its manifest, even if the restore failed afterwards.
 	IsChecked bool
-	// Warnings list parts that the restored database lacks, such as rights on dropped tables, and differences in its behaviour.
+	// Warnings list parts that the restored database lacks, such as rights on dropped tables, and differences in the database's behaviour.
 	Warnings []string
 }
 
-// Validate fails if it is known without a volume that a restore cannot succeed. It returns the plan of the replay, nil for none.
+// Validate fails if a restore cannot succeed for reasons that are known without a volume. It returns the plan of the replay; nil for none.
 func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Plan, err error) {
 	if s.Backup.Base == manifest.Files {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is a copy of the files of a MySQLCluster's member: give it as spec.restoreFrom of a new MySQLCluster", s.Backup.ID)
@@ -109,9 +110,9 @@ func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Pl
 }
 
 // Restore creates the database of a backup on a volume. Until it succeeds, a mark on the volume prevents every server from starting there.
-// Restore repeats an interrupted restore from the beginning, and refuses a volume with any other content.
+// An interrupted restore is repeated from the beginning. A volume with any other content is refused.
 func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, err error) {
-	plan, err := Validate(ctx, s, p, t.Until) // before anything is written
+	plan, err := Validate(ctx, s, p, t.Until) // nothing was written yet
 	if err != nil {
 		return out, err
 	}
@@ -134,16 +135,16 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 		return out, err
 	}
 	out.Warnings = append(settings.Warnings, out.Warnings...)
-	// Flush the server's data to disk before the mark is changed.
+	// Flush the server's data to the disk before the mark changes.
 	if err := snapshot.Flush(t.Volume); err != nil {
 		return out, err
 	}
-	// From here on, a server may start.
+	// After this, a server may start on the volume.
 	if err := volume.Restored(t.Volume, p.Version.Text); err != nil {
 		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)
 	}
 	if plan == nil {
-		// Without an archive the later transactions are unknown, which is not a failure of the restore.
+		// Without an archive, the later transactions are unknown. That is no failure of the restore.
 		out.Later, _ = Beyond(ctx, s)
 	}
 	return out, nil
@@ -173,7 +174,7 @@ func Lock(ctx context.Context, volume string) (*os.File, error) {
 	}
 }
 
-// Compatible refuses a server that cannot be expected to read the backup.
+// Compatible refuses a server that may be unable to read the backup.
 func Compatible(s Source, p Programs) error {
 	from, _ := server.ParseVersion(s.Backup.Server.Version)
 	if from.Flavour != p.Version.Flavour {
@@ -185,7 +186,7 @@ func Compatible(s Source, p Programs) error {
 	return nil
 }
 
-// claim marks an empty volume. After an interrupted restore it also empties the volume.
+// claim marks an empty volume. If a restore was interrupted, it empties the volume.
 func claim(t Target, id string) (guard.Volume, error) {
 	volume, err := guard.ReadVolume(t.Volume, t.Data)
 	if err != nil {
@@ -221,7 +222,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	out.Position = s.Backup.Position
 	rows := s.Backup.Tables
 	if plan != nil && plan.Transactions() {
-		// The manifest has the numbers of rows of the backup, not of the moment to restore.
+		// The manifest has the numbers of rows at the backup's position, not at the moment of the restore.
 		if err := check(ctx, i, s, rows, &out); err != nil {
 			return out, err
 		}
@@ -245,7 +246,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	return out, i.Stop(ctx)
 }
 
-// fill creates a database from the backup's dump and accounts, and returns warnings. Its server runs afterwards.
+// fill creates a database from the backup's dump and accounts, and returns warnings. The server still runs when it returns.
 func (s Source) fill(ctx context.Context, i *Instance) ([]string, error) {
 	if err := i.Init(ctx); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 )
 
-// The restore of a new database uses a volume only if it was never used before.
+// A restore of a new database accepts a volume only if the volume has never been used.
 func TestIsTaken(t *testing.T) {
 	const used, restoring = `{"format":1,"id":"a"}`, `{"format":2,"id":"a","restoring":"b"}`
 	for name, c := range map[string]struct {

@@ -23,13 +23,13 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Authority makes certificates.
+// Authority is a CA that creates certificates.
 type Authority struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 }
 
-// NewAuthority makes an authority.
+// NewAuthority creates a CA.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,8 +59,8 @@ func (a *Authority) issue(t testing.TB, name string) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
 }
 
-// Client returns an HTTP client with a certificate for a name, or without one. It accepts servers with certificates of the authority for a
-// host.
+// Client returns an HTTP client with a certificate for a name; "" for none. The client accepts certificates for serverName from
+// the CA server.
 func (a *Authority) Client(t testing.TB, server *Authority, serverName, name string) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -74,7 +74,7 @@ func (a *Authority) Client(t testing.TB, server *Authority, serverName, name str
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }
 
-// Write writes a new certificate with its key and the authority to a folder.
+// Write writes a new certificate, its key and the CA to a folder.
 func (a *Authority) Write(t testing.TB, folder, name string) {
 	t.Helper()
 	cert, key := a.issue(t, name)

@@ -21,29 +21,29 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// Bucket is a bucket on an S3 server in this process, which fails on demand.
+// Bucket is a bucket on an S3 server in this process. Tests can make its requests fail.
 type Bucket struct {
 	*httptest.Server
 	Backend gofakes3.Backend
 
-	// Refuses makes the bucket refuse some requests, as some stores do. It returns the status and the code, or 0. Set it before the bucket
-	// is used.
+	// Refuses makes the bucket refuse some requests, as some stores do. It returns the status and the code of the refusal, or 0. Set it
+	// before the first request.
 	Refuses func(*http.Request) (status int, code string)
 
 	mu     sync.Mutex
 	faults func(*http.Request) Fault
 }
 
-// Fault is a way in which a request fails.
+// Fault is a kind of failure of a request.
 type Fault int
 
 // The faults.
 const (
 	None       Fault = iota
-	Cut              // the connection breaks while the request is read
-	LostAnswer       // the request is carried out, and the connection breaks
+	Cut              // the connection breaks while the request is being read
+	LostAnswer       // the request takes effect, and the connection breaks
 	Busy             // 503 SlowDown
-	NoRoom           // 507, for writing requests
+	NoRoom           // 507, for requests that write
 	Denied           // 403
 	Down             // the connection breaks immediately
 )
@@ -55,14 +55,14 @@ func NewBucket(t testing.TB) *Bucket {
 	assert.NilError(t, b.Backend.CreateBucket("backups"))
 	server := gofakes3.New(b.Backend, gofakes3.WithLogger(gofakes3.DiscardLog()), gofakes3.WithoutVersioning()).Server()
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.serve(server, w, r) }))
-	b.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that break, which tests do on purpose
+	b.Config.ErrorLog = log.New(io.Discard, "", 0) // tests break connections on purpose
 	b.Start()
 	t.Cleanup(b.CloseClientConnections)
 	t.Cleanup(b.Close)
 	return b
 }
 
-// Break sets the faults of the requests from now on; nil: none.
+// Break sets the faults of all later requests; nil for none.
 func (b *Bucket) Break(faults func(*http.Request) Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +118,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	_, _ = io.Copy(w, strings.NewReader("<Error><Code>"+code+"</Code><Message>made by the test</Message></Error>"))
 }
 
-// Options returns the connection options of the bucket.
+// Options returns the options for a connection to the bucket.
 func (b *Bucket) Options() store.S3Options {
 	return store.S3Options{Endpoint: b.URL, Bucket: "backups", Prefix: "platform/mysql", Region: "us-east-1", PathStyle: true, AccessKey: "key", SecretKey: "secret", PartSize: 5 << 20}
 }
@@ -144,7 +144,7 @@ func (b *Bucket) Damage(t testing.TB, name string) {
 	}
 }
 
-// Sometimes applies one of the faults to each request with a probability.
+// Sometimes selects one of the faults for each request, with this probability.
 func Sometimes(random *rand.Rand, probability float64, faults ...Fault) func(*http.Request) Fault {
 	return func(*http.Request) Fault {
 		if random.Float64() < probability {

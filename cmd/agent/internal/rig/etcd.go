@@ -17,7 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Etcd is an etcd of one member, as a process.
+// Etcd is a process of etcd with one member.
 type Etcd struct {
 	T        testing.TB
 	Endpoint string
@@ -26,8 +26,8 @@ type Etcd struct {
 	done     <-chan struct{}
 }
 
-// EtcdTools returns a folder with etcd and its restore program, of a release series such as 3.6. Tests that need an older series run in
-// `make verify`.
+// EtcdTools returns a folder with the etcd of a release series, such as 3.6, and its restore program. Tests that need an old series run
+// only in `make verify`.
 func EtcdTools(t testing.TB, series string) string {
 	t.Helper()
 	if series != "3.6" {
@@ -43,7 +43,7 @@ func EtcdTools(t testing.TB, series string) string {
 	return folder
 }
 
-// StartEtcd starts etcd of a release series on data, which may be empty, and waits until it answers.
+// StartEtcd starts the etcd of a release series on data, which may be empty. It waits until etcd answers.
 func StartEtcd(t testing.TB, series, data string) *Etcd {
 	t.Helper()
 	e := &Etcd{T: t, Endpoint: fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)), Data: data}
@@ -66,7 +66,7 @@ func StartEtcd(t testing.TB, series, data string) *Etcd {
 	}
 }
 
-// Client returns a client, which the caller closes.
+// Client returns a client. The caller closes the client.
 func (e *Etcd) Client() *clientv3.Client {
 	e.T.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint}, Logger: zap.NewNop()})
@@ -76,7 +76,7 @@ func (e *Etcd) Client() *clientv3.Client {
 
 // Kill ends etcd immediately.
 func (e *Etcd) Kill() {
-	_ = e.cmd.Process.Kill() // it may have ended
+	_ = e.cmd.Process.Kill() // the process may have ended
 	<-e.done
 }
 

@@ -13,23 +13,22 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// start starts a program that ends with the test's process, and closes the returned channel when it has ended.
-//
-// The kernel sends Pdeathsig when the thread that started the program ends. Go ends a thread only where a goroutine ends while it is locked
-// to it: such a goroutine kills each program that its thread started before, including those of the agent.
+// start starts a program that ends with the test process. The returned channel is closed when the program has ended. The kernel sends
+// Pdeathsig when the thread that started the program ends. Go ends a thread only if a goroutine ends while it is locked to the thread. Such
+// a goroutine kills each program that its thread has started, including those of the agent.
 func start(t testing.TB, cmd *exec.Cmd) <-chan struct{} {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	assert.NilError(t, cmd.Start())
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its exit code is in ProcessState
+		_ = cmd.Wait() // ProcessState has the exit code
 		close(done)
 	}()
 	return done
 }
 
-// KilledAt returns a function that kills the process at its call of that number, as a test's hook between writes.
+// KilledAt returns a function for a test's hook between writes. The function kills the process at its call of that number.
 func KilledAt(number string) (at func(string), err error) {
 	last, err := strconv.Atoi(number)
 	calls := 0

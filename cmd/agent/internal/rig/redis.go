@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// RedisServer is a real server of a Redis Cluster on a port of this machine.
+// RedisServer is a real server of a Redis Cluster, on a port of this machine.
 type RedisServer struct {
 	*redis.Client
 	T    testing.TB
@@ -35,7 +35,7 @@ type RedisServer struct {
 	log  *server.Tail
 }
 
-// StartRedis starts a server on a folder with data, or an empty one, with the settings that the operator gives it.
+// StartRedis starts a server on a folder, which may be empty, with the operator's settings.
 func StartRedis(t testing.TB, data string) *RedisServer {
 	t.Helper()
 	s := &RedisServer{T: t, Data: data}
@@ -44,8 +44,8 @@ func StartRedis(t testing.TB, data string) *RedisServer {
 	return s
 }
 
-// settings are the settings of the chart, and then those that start.sh adds. `make verify` uses a node timeout of two seconds, which makes
-// tests shorter. `make test` uses a longer one, so that a server that waits for a processor is not replaced.
+// settings returns the settings of the chart and those that start.sh adds. `make verify` uses a node timeout of two seconds, to shorten the
+// tests. `make test` uses a longer timeout: otherwise a server that gets no processor time would be replaced.
 func (s *RedisServer) settings() string {
 	s.T.Helper()
 	text, err := os.ReadFile(filepath.Join(root(), "helm-charts/rediscluster/files/redis.conf"))
@@ -59,14 +59,14 @@ func (s *RedisServer) settings() string {
 		text, s.Port, s.Data, quoted, timeout)
 }
 
-// Up starts the server's process and waits until it has read its data. If the port is occupied, it picks another one, also at a restart:
-// nodes gossip their addresses.
+// Up starts the server's process and waits until the process has read its data. If the port is in use, Up selects another one, also at a
+// restart: nodes gossip their addresses.
 func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {
 		if s.Port == 0 {
-			// The port of the bus is higher by 10000. Both are below the ports that the kernel gives to connections. If a port is occupied,
-			// another one is tried.
+			// The port of the cluster bus is higher by 10000. Both ports are below the kernel's ephemeral ports. If a port is in use, the
+			// loop tries another one.
 			s.Port = 12000 + rand.Intn(10000)
 		}
 		s.start()
@@ -90,11 +90,11 @@ func (s *RedisServer) start() {
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Address(), Password: Password, Protocol: 2, DisableIdentity: true})
 }
 
-// answers waits until the server answers, or has ended. Another server of a test may have the port, and the same password.
+// answers waits until the server answers or has ended. A server of another test may have the same port and password.
 func (s *RedisServer) answers() bool {
 	s.T.Helper()
 	for end := time.Now().Add(Patience); ; {
-		conn, err := net.Dial("tcp", s.Address()) // the client waits a while after a connection that was refused
+		conn, err := net.Dial("tcp", s.Address()) // after a refused connection, the client would wait before the next attempt
 		if err == nil {
 			_ = conn.Close()
 			if s.Says(fmt.Sprintf("process_id:%d\r", s.cmd.Process.Pid), "INFO", "server") && s.Says("loading:0", "INFO", "persistence") {
@@ -115,7 +115,7 @@ func (s *RedisServer) answers() bool {
 	}
 }
 
-// Kill ends the server's process immediately, like a loss of power.
+// Kill ends the server's process immediately, as a power failure does.
 func (s *RedisServer) Kill() {
 	if s.cmd == nil {
 		return
@@ -124,14 +124,14 @@ func (s *RedisServer) Kill() {
 	<-s.done
 }
 
-// AwaitWritten waits until all acknowledged writes are in the server's file. While the disk is busy, the server keeps them in memory for up
-// to two seconds (appendfsync everysec), and a kill loses them.
+// AwaitWritten waits until all acknowledged writes are in the server's file. While the disk is busy, the server keeps writes in memory for
+// up to two seconds (appendfsync everysec). A kill loses these writes.
 func (s *RedisServer) AwaitWritten() {
 	s.T.Helper()
 	Until(s.T, "all is in the server's file", func() bool { return s.Says("aof_buffer_length:0\r", "INFO", "persistence") })
 }
 
-// Freeze stops the server's process without ending it, and returns a function that continues it.
+// Freeze stops the server's process. The returned function continues the process.
 func (s *RedisServer) Freeze() (thaw func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
@@ -140,7 +140,7 @@ func (s *RedisServer) Freeze() (thaw func()) {
 // Address returns the server's HOST:PORT.
 func (s *RedisServer) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.Port) }
 
-// Must fails the test unless a command succeeds, and returns its answer as text.
+// Must fails the test unless a command succeeds. It returns the answer as text.
 func (s *RedisServer) Must(words ...any) string {
 	s.T.Helper()
 	answer, err := s.Do(context.Background(), words...).Result()
@@ -156,18 +156,18 @@ func (s *RedisServer) Says(text string, words ...any) bool {
 	return err == nil && strings.Contains(answer, text)
 }
 
-// Calls returns how often a command was called, such as cluster|nodes.
+// Calls returns the number of calls of a command, such as cluster|nodes.
 func (s *RedisServer) Calls(command string) (calls int) {
 	s.T.Helper()
 	_, text, _ := strings.Cut(s.Must("INFO", "commandstats"), "cmdstat_"+command+":calls=")
-	_, _ = fmt.Sscanf(text, "%d,", &calls) // 0 if it was not called
+	_, _ = fmt.Sscanf(text, "%d,", &calls) // 0 if the command was not called
 	return calls
 }
 
 // ID returns the id of the server in its cluster.
 func (s *RedisServer) ID() string { s.T.Helper(); return s.Must("CLUSTER", "MYID") }
 
-// Slots returns the slots that the server owns in its view.
+// Slots returns the slots that the server owns according to its own view.
 func (s *RedisServer) Slots() string {
 	s.T.Helper()
 	for line := range strings.Lines(s.Must("CLUSTER", "NODES")) {
@@ -178,7 +178,7 @@ func (s *RedisServer) Slots() string {
 	return ""
 }
 
-// OwnedSlots returns the slots that the server owns in its view, as a set.
+// OwnedSlots returns the slots that the server owns according to its own view, as a set.
 func (s *RedisServer) OwnedSlots() map[int]bool {
 	s.T.Helper()
 	owned := map[int]bool{}
@@ -187,7 +187,7 @@ func (s *RedisServer) OwnedSlots() map[int]bool {
 		if n, _ := fmt.Sscanf(word, "%d-%d", &first, &last); n == 1 {
 			last = first
 		} else if n == 0 {
-			continue // a mark of one that is being moved
+			continue // the mark of a slot that is moving
 		}
 		for ; first <= last; first++ {
 			owned[first] = true
@@ -196,10 +196,10 @@ func (s *RedisServer) OwnedSlots() map[int]bool {
 	return owned
 }
 
-// RedisCluster is a set of servers that have met each other.
+// RedisCluster is a set of servers that form a cluster.
 type RedisCluster struct {
 	T testing.TB
-	// Masters and Replicas are the first master and replicas of each shard.
+	// Masters and Replicas are the original master and the original replicas of each shard.
 	Masters, Replicas []*RedisServer
 }
 
@@ -208,7 +208,7 @@ func (c *RedisCluster) All() []*RedisServer {
 	return append(append([]*RedisServer{}, c.Masters...), c.Replicas...)
 }
 
-// StartRedisCluster forms a cluster of some shards, each of a master and a replica.
+// StartRedisCluster starts a cluster. Each shard has a master and a replica.
 func StartRedisCluster(t testing.TB, shards int) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{T: t}
@@ -230,7 +230,7 @@ func StartRedisCluster(t testing.TB, shards int) *RedisCluster {
 	return c
 }
 
-// Meet has all servers meet each other, and waits until they do.
+// Meet makes all servers meet, and waits until all of them know each other.
 func (c *RedisCluster) Meet() {
 	c.T.Helper()
 	all := c.All()
@@ -244,7 +244,7 @@ func (c *RedisCluster) Meet() {
 	c.AwaitWell()
 }
 
-// AwaitWell waits until each server finds the cluster to be well.
+// AwaitWell waits until each server reports that the cluster is well.
 func (c *RedisCluster) AwaitWell() {
 	c.T.Helper()
 	all := c.All()
@@ -255,7 +255,7 @@ func (c *RedisCluster) AwaitWell() {
 	}
 }
 
-// eachSees waits until the view of each server has a text.
+// eachSees waits until each server's view contains a text.
 func (c *RedisCluster) eachSees(what, text string) {
 	c.T.Helper()
 	for _, s := range c.All() {

@@ -30,7 +30,7 @@ func (c *RedisCluster) Open() *redis.ClusterClient {
 	return client
 }
 
-// Fill writes keys of each type, with and without a time to live, and a large value.
+// Fill writes keys of each type, with and without a time to live. One value is large.
 func (c *RedisCluster) Fill() {
 	c.T.Helper()
 	ctx, pipe := context.Background(), c.Open().Pipeline()
@@ -45,7 +45,7 @@ func (c *RedisCluster) Fill() {
 		pipe.Set(ctx, name("number"), i*i, 0)
 		pipe.Set(ctx, name("mortal"), i, time.Hour+time.Duration(random.Intn(1e9)))
 		pipe.Set(ctx, fmt.Sprintf("{tag:%d}:%d", i%7, i), i, 0)
-		// Small ones are kept in another form than large ones.
+		// Small values have another encoding than large ones.
 		for j := range 1 + i%3*100 {
 			pipe.HSet(ctx, name("hash"), fmt.Sprint("f", j), random.Int63())
 			pipe.SAdd(ctx, name("set"), fmt.Sprint(random.Int63()))
@@ -64,7 +64,7 @@ func (c *RedisCluster) Fill() {
 	}
 }
 
-// Keys returns each key with its type, its value and the time at which it expires.
+// Keys returns the type, the value and the expiry time of each key.
 func (c *RedisCluster) Keys() map[string]string {
 	c.T.Helper()
 	all := map[string]string{}
@@ -76,7 +76,7 @@ func (c *RedisCluster) Keys() map[string]string {
 	return all
 }
 
-// readers maps each type to the command that reads a value.
+// readers maps each type to the command that reads its values.
 var readers = map[string][]any{
 	"string": {"GET", nil}, "hash": {"HGETALL", nil}, "list": {"LRANGE", nil, 0, -1}, "set": {"SMEMBERS", nil},
 	"zset": {"ZRANGE", nil, 0, -1, "WITHSCORES"}, "stream": {"XRANGE", nil, "-", "+"},
@@ -115,7 +115,7 @@ func (s *RedisServer) keys(into map[string]string) error {
 	return nil
 }
 
-// ordered returns a value in a stable order if its type has none.
+// ordered returns a value. If the value's type has no order, it sorts the elements.
 func ordered(answer *redis.Cmd) any {
 	members, isList := answer.Val().([]any)
 	kind := strings.ToLower(fmt.Sprint(answer.Args()[0]))
@@ -134,7 +134,7 @@ func ordered(answer *redis.Cmd) any {
 	return kind + strings.Join(lines, ",")
 }
 
-// KeysDiffer returns the first keys by which two clusters differ; "" for none.
+// KeysDiffer returns the first keys that differ between two clusters; "" for none.
 func KeysDiffer(got, want map[string]string) string {
 	var lines []string
 	for name, value := range want {
@@ -153,7 +153,7 @@ func KeysDiffer(got, want map[string]string) string {
 	return strings.Join(lines[:min(len(lines), 10)], "\n")
 }
 
-// RedisLoad is a group of writers, each of which writes keys with rising numbers.
+// RedisLoad is a group of writers. Each writes keys with increasing numbers.
 type RedisLoad struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
@@ -161,7 +161,7 @@ type RedisLoad struct {
 	acks   []string
 }
 
-// Write starts writers. A pause before each write lets other processes use the machine.
+// Write starts writers. Each pauses before each write, so that other processes get processor time.
 func (c *RedisCluster) Write(t testing.TB, writers int, pause time.Duration) *RedisLoad {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -169,8 +169,8 @@ func (c *RedisCluster) Write(t testing.TB, writers int, pause time.Duration) *Re
 	for w := range writers {
 		l.group.Go(func() {
 			for seq := 0; ctx.Err() == nil; seq++ {
-				time.Sleep(pause)                                                   // no test counts on how many writes there are
-				name := fmt.Sprintf("load:%d:%d:%d", time.Now().UnixNano(), w, seq) // a name that no other load has
+				time.Sleep(pause)                                                   // no test depends on the number of writes
+				name := fmt.Sprintf("load:%d:%d:%d", time.Now().UnixNano(), w, seq) // no other load uses this name
 				if client.Set(ctx, name, seq, 0).Err() == nil {
 					l.mu.Lock()
 					l.acks = append(l.acks, name)
@@ -183,7 +183,7 @@ func (c *RedisCluster) Write(t testing.TB, writers int, pause time.Duration) *Re
 	return l
 }
 
-// Acks returns the keys whose writes were acknowledged until now.
+// Acks returns the keys whose writes have been acknowledged so far.
 func (l *RedisLoad) Acks() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Rows are the rows of tables by schema.table and primary key, which is the first column.
+// Rows maps schema.table and the primary key (the first column) to the row.
 type Rows map[string]map[string]string
 
-// String lists them in order.
+// String lists the rows in order.
 func (r Rows) String() string {
 	var lines []string
 	for table, rows := range r {
@@ -31,7 +31,7 @@ func (r Rows) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Differ returns the first lines that only one of two has; "" when both have the same rows.
+// Differ returns the first lines that only one of the two has; "" if both have the same rows.
 func Differ(got, want Rows) string {
 	has := func(r Rows) map[string]bool {
 		set := map[string]bool{}
@@ -55,8 +55,8 @@ func Differ(got, want Rows) string {
 	return strings.Join(text, "\n")
 }
 
-// At returns the rows at a position, computed from the row events of the binary log, from the first file on. It uses neither the dump nor
-// the agent.
+// At returns the rows at a position. It computes them from the row events of all files of the binary log. It uses neither the dump nor the
+// agent.
 func (s *Server) At(p contract.Position) Rows {
 	s.T.Helper()
 	rows := Rows{}
@@ -81,7 +81,7 @@ func (s *Server) At(p contract.Position) Rows {
 			}
 			return nil
 		})
-		// The last file of a server that was killed may end within an event.
+		// The last file of a killed server may end within an event.
 		if err != nil && name == p.File && !strings.Contains(err.Error(), "EOF") {
 			s.T.Fatalf("read %s: %v", file, err)
 		}
@@ -122,7 +122,7 @@ func text(row []any) string {
 	return strings.Join(parts, ",")
 }
 
-// Read returns the rows of all tables of a server. It includes tables without rows if the binary log names them.
+// Read returns the rows of all tables of a server. Tables without rows are included if the binary log names them.
 func Read(ctx context.Context, o server.Options) (Rows, error) {
 	conn, err := server.Connect(ctx, o)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rig provides shared fixtures of the agent's tests: real database servers, a bucket that fails on demand, writers that record
-// their commits, and the rows that a server must have at a position. Only tests import it.
+// Package rig provides fixtures for the agent's tests: real database servers, a bucket whose requests can fail, writers that record their
+// commits, and the rows that a server must have at a position. Only tests import it.
 package rig
 
 import (
@@ -37,8 +37,8 @@ const (
 	ArchiveAccount = "d3os_archive"
 )
 
-// Long marks a test that only `make verify` runs, and not `make test` (go test -short): it takes seconds of processor time, or depends on
-// the clock. A shorter test of its package shows that the same parts work together.
+// Long skips a test in `make test` (go test -short). `make verify` runs the test, which takes seconds of processor time or depends on the
+// clock. A shorter test of its package covers the same code.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -46,7 +46,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// Patience limits the wait for a condition. Only a program that hangs takes longer.
+// Patience limits waits. A wait exceeds it only in a hang.
 const Patience = 5 * time.Minute
 
 // Until waits for a condition.
@@ -55,7 +55,7 @@ func Until(t testing.TB, what string, condition func() bool) {
 	UntilWithin(t, Patience, what, condition)
 }
 
-// UntilWithin waits for a condition with another time limit.
+// UntilWithin waits for a condition with a time limit.
 func UntilWithin(t testing.TB, patience time.Duration, what string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
@@ -65,8 +65,8 @@ func UntilWithin(t testing.TB, patience time.Duration, what string, condition fu
 	}
 }
 
-// Promptly fails a test of `make verify` if more time has passed than promised. `make test` checks no times, because its machine may be
-// busy.
+// Promptly fails a test of `make verify` if more time has passed than promised. In `make test` it checks nothing, because the machine may
+// be busy.
 func Promptly(t testing.TB, began time.Time, promised time.Duration, what string) {
 	t.Helper()
 	if took := time.Since(began); took > promised && !testing.Short() {
@@ -77,7 +77,7 @@ func Promptly(t testing.TB, began time.Time, promised time.Duration, what string
 // Full reports whether the long forms of tests are selected (make verify FORM=long).
 func Full() bool { return os.Getenv("BACKUP_TESTS") == "full" }
 
-// Seeds returns how many seeds a test runs: the second number in the full form, or BACKUP_SEEDS.
+// Seeds returns the number of seeds for a test: the second number in the full form, or BACKUP_SEEDS.
 func Seeds(short, full int) int {
 	n := 0
 	if _, err := fmt.Sscan(os.Getenv("BACKUP_SEEDS"), &n); err == nil && n > 0 {
@@ -92,8 +92,8 @@ func Seeds(short, full int) int {
 // Redis is the name of Redis in Tools.
 const Redis = "redis"
 
-// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has. Tests that
-// need MySQL run only in `make verify`, because MySQL has the current version of Debian's unstable release.
+// Tools returns the folder with a flavour's programs: the value of MARIADB, MYSQL or REDIS in the environment, or else a folder of
+// bin/tools. Tests that need MySQL run only in `make verify`, because their MySQL is the current one of Debian's unstable release.
 func Tools(t testing.TB, flavour string) string {
 	t.Helper()
 	switch flavour {
@@ -105,7 +105,7 @@ func Tools(t testing.TB, flavour string) string {
 	return tools(t, map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour], flavour, "mysqld")
 }
 
-// tools returns the folder that an environment variable names, or else a folder of bin/tools. The folder must have a program.
+// tools returns the folder that an environment variable names, or else a folder of bin/tools. The folder must contain a program.
 func tools(t testing.TB, variable, name, program string) string {
 	t.Helper()
 	folder := os.Getenv(variable)
@@ -118,8 +118,8 @@ func tools(t testing.TB, variable, name, program string) string {
 	return folder
 }
 
-// root returns the folder of the repository. With -trimpath, the source path is unavailable, so that root starts from the test's working
-// directory, the folder of its package.
+// root returns the folder of the repository. With -trimpath, the source path is unknown. Therefore root starts from the test's working
+// directory, which is the folder of the test's package.
 func root() string {
 	folder, _ := os.Getwd()
 	for filepath.Base(folder) != "cmd" && folder != "/" {
@@ -150,7 +150,7 @@ type Server struct {
 	Tools   string
 	Data    string
 	Port    int
-	// More are options, and variables of the environment such as TZ=UTC.
+	// More are additional options, or environment variables such as TZ=UTC.
 	More []string
 
 	cmd  *exec.Cmd
@@ -160,7 +160,7 @@ type Server struct {
 
 var templates = map[string]func(testing.TB) string{server.MariaDB: once(server.MariaDB), server.MySQL: once(server.MySQL)}
 
-// once makes an empty database of a flavour. Servers start with copies of this database.
+// once creates an empty database of a flavour. Servers start with copies of it.
 func once(flavour string) func(testing.TB) string {
 	var (
 		one    sync.Once
@@ -201,17 +201,17 @@ func Start(t testing.TB, flavour string, more ...string) *Server {
 	t.Helper()
 	s := &Server{T: t, Flavour: flavour, Tools: Tools(t, flavour), Data: filepath.Join(t.TempDir(), "data"), Port: FreePort(t), More: more}
 	assert.NilError(t, exec.Command("cp", "-a", templates[flavour](t), s.Data).Run())
-	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // it has MySQL's UUID, which differs for each server
+	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // contains MySQL's UUID, which must differ for each server
 	s.Up()
 	t.Cleanup(s.Kill)
 	s.accounts()
 	return s
 }
 
-// grant returns the rights that the chart's script accounts.sh grants to a kind of account.
+// grant matches the rights that the chart's script accounts.sh grants to a kind of account.
 var grant = regexp.MustCompile(`(?m)^(\w+)\(\) \{\n  user "\$1" \|\| return 1\n  printf "(GRANT .+);\\n" "\$1"\n\}`)
 
-// accounts creates the same accounts as accounts.sh, with the same rights.
+// accounts creates the accounts of accounts.sh with the same rights.
 func (s *Server) accounts() {
 	s.T.Helper()
 	script, err := os.ReadFile(filepath.Join(root(), "helm-charts/mysql/files/accounts.sh"))
@@ -226,7 +226,7 @@ func (s *Server) accounts() {
 	s.Exec(statements...)
 }
 
-// Lose replaces this server with an empty one, as a restart of a pod without a volume does.
+// Lose replaces this server by an empty one, as a restart of a pod without a volume does.
 func (s *Server) Lose() {
 	s.T.Helper()
 	s.Kill()
@@ -240,15 +240,15 @@ func (s *Server) Lose() {
 // ports counts the ports that FreePort has tried.
 var ports atomic.Int64
 
-// FreePort returns an unused port of this machine. It lies above the ports that the kernel assigns to connections. Each process of tests
-// begins at another port, so that a returned port stays free until it is used.
+// FreePort returns an unused port of this machine. The port is above the kernel's ephemeral ports. Each test process begins at another
+// port, so that the returned port remains free until it is used.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const first, end = 61000, 1 << 16
 	for range end - first {
 		port := first + int(int64(os.Getpid())*61+ports.Add(1))%(end-first)
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			_ = l.Close() // the caller's program listens there
+			_ = l.Close() // the caller's program will listen there
 			return port
 		}
 	}
@@ -304,7 +304,7 @@ func (s *Server) Config() string {
 	return file
 }
 
-// On starts a server with the options of this server on another data folder.
+// On starts a server with this server's options on another data folder.
 func (s *Server) On(data string) *Server {
 	other := &Server{T: s.T, Flavour: s.Flavour, Tools: s.Tools, Data: data, Port: FreePort(s.T), More: s.More}
 	other.Up()
@@ -316,7 +316,7 @@ func (s *Server) socket() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("rig-%d.sock", s.Port))
 }
 
-// Kill ends the server's process immediately, like a loss of power.
+// Kill ends the server's process immediately, as a power failure does.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
@@ -324,22 +324,22 @@ func (s *Server) Kill() {
 	_ = os.Remove(s.socket() + ".lock")
 }
 
-// Ended returns a channel that is closed when the server's process has ended.
+// Ended returns a channel that closes when the server's process has ended.
 func (s *Server) Ended() <-chan struct{} { return s.done }
 
-// Freeze stops the server's process without ending it. The returned function continues it.
+// Freeze stops the server's process. The returned function continues the process.
 func (s *Server) Freeze() (thaw func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 }
 
-// Root returns the connection options of root.
+// Root returns the options for a connection as root.
 func (s *Server) Root() server.Options { return server.Options{Address: s.socket(), User: "root"} }
 
-// Options returns the connection options of the agent that makes backups.
+// Options returns the options for a connection as the agent that makes backups.
 func (s *Server) Options() server.Options { return s.as(Account) }
 
-// ArchiveOptions returns the connection options of the agent that follows the binary log.
+// ArchiveOptions returns the options for a connection as the agent that follows the binary log.
 func (s *Server) ArchiveOptions() server.Options { return s.as(ArchiveAccount) }
 
 func (s *Server) as(account string) server.Options {
@@ -377,7 +377,7 @@ func (s *Server) Try(statement string) ([][]string, error) {
 // Signal sends a signal to the server's process.
 func (s *Server) Signal(signal os.Signal) { _ = s.cmd.Process.Signal(signal) }
 
-// Ask returns the rows of a query, as root, one per line.
+// Ask runs a query as root, and returns the rows, one per line.
 func (s *Server) Ask(query string) string {
 	s.T.Helper()
 	conn := s.session()

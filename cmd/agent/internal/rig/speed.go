@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Timed runs a command and returns how long it took.
+// Timed runs a command and returns the duration.
 func Timed(t testing.TB, cmd *exec.Cmd) time.Duration {
 	t.Helper()
 	words := &server.Tail{}
@@ -29,7 +29,8 @@ func Timed(t testing.TB, cmd *exec.Cmd) time.Duration {
 	return time.Since(began)
 }
 
-// LoadDump loads a dump into a new server, as a restore does: create a database, start a server, load, stop it cleanly.
+// LoadDump loads a dump into a new server, as a restore does: it creates a database, starts a server, loads the dump, and stops the server
+// cleanly. It returns the duration.
 func LoadDump(t testing.TB, flavour, dump string) time.Duration {
 	t.Helper()
 	i := &restore.Instance{Programs: Programs(t, flavour), Data: filepath.Join(t.TempDir(), "data")}
@@ -44,8 +45,8 @@ func LoadDump(t testing.TB, flavour, dump string) time.Duration {
 	return took
 }
 
-// Ratio fails if the agent is slower than a given fraction of the speed by hand. It compares the best run of each, because the machine may
-// be busy at times.
+// Ratio fails if the agent is slower than a given fraction of the speed by hand. It compares the best runs, because the machine may
+// sometimes be busy.
 func Ratio(t testing.TB, what string, least float64, byHand, byAgent []time.Duration) {
 	t.Helper()
 	hand, agent := slices.Min(byHand), slices.Min(byAgent)

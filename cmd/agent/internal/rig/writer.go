@@ -17,7 +17,8 @@ import (
 
 // Ack is a transaction whose commit the server acknowledged.
 type Ack struct {
-	// Key is the key of the row written to table shop.orders. Began and Done are the times at which the commit was sent and answered.
+	// Key is the key of the row that was written to shop.orders. Began is the time at which the commit was sent, and Done the time at which
+	// it was answered.
 	Key         int64
 	Began, Done time.Time
 }
@@ -31,7 +32,7 @@ type Load struct {
 	acks   []Ack
 }
 
-// Tables creates the tables of the writers, with names and content that are difficult for dumps.
+// Tables creates the tables of the writers. Their names and contents are difficult for dumps.
 func (s *Server) Tables() {
 	s.T.Helper()
 	s.Exec("CREATE DATABASE shop CHARACTER SET utf8mb4", "CREATE DATABASE `od``d name`",
@@ -63,14 +64,14 @@ func (l *Load) write(ctx context.Context, random *rand.Rand, writer int64, pause
 		if conn == nil {
 			var err error
 			if conn, err = server.Connect(ctx, l.server.Root()); err != nil {
-				select { // killed, and on its way back
+				select { // the server was killed and is being restarted
 				case <-ctx.Done():
 				case <-time.After(20 * time.Millisecond):
 				}
 				continue
 			}
 		}
-		time.Sleep(pause) // no test counts on how many writes there are
+		time.Sleep(pause) // no test depends on the number of writes
 		id := writer*1_000_000_000 + seq
 		body := strings.Repeat(fmt.Sprintf(`%d'\%c"(;`, random.Int63(), rune('a'+random.Intn(26))), 1+random.Intn(40))
 		steps := []string{"BEGIN", fmt.Sprintf("INSERT INTO shop.orders VALUES (%d, %d, '%s')", id, writer, strings.NewReplacer(`\`, `\\`, "'", "''").Replace(body)),

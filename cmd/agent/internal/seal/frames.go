@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// frameSize is the content of a frame. Larger frames compress a little better and take more memory.
+	// frameSize is the size of a frame's content. Larger frames compress slightly better and need more memory.
 	frameSize = 8 << 20
-	// mostFrames limits the number of frames that are compressed in parallel, and so the memory.
+	// mostFrames limits the number of frames that are compressed in parallel, and therefore the memory.
 	mostFrames = 4
 )
 
-// NewFramed returns a Writer that compresses on all processors: its output is a sequence of zstd frames, which every decoder of zstd reads as one
-// stream.
+// NewFramed returns a Writer that compresses on all processors. The output is a sequence of zstd frames, which every zstd decoder reads as
+// one stream.
 func NewFramed(w io.Writer, recipients []age.Recipient) (*Writer, error) {
 	s, next, err := newWriter(w, recipients)
 	if err != nil {
@@ -32,18 +32,19 @@ func NewFramed(w io.Writer, recipients []age.Recipient) (*Writer, error) {
 		return nil, fmt.Errorf("begin to compress: %w", err)
 	}
 	f := &frames{to: next, encoder: encoder}
-	for range atOnce + 1 { // one frame is filled while the others are compressed
+	for range atOnce + 1 { // one frame is being filled while the others are compressed
 		f.free = append(f.free, &frame{plain: make([]byte, 0, frameSize), done: make(chan struct{}, 1)})
 	}
 	s.zstd = f
 	return s, nil
 }
 
-// frames compresses a stream in independent frames, and writes them in their order. Errors are those of the writer below.
+// frames compresses a stream in independent frames and writes them in order. It returns the errors of the underlying writer.
 type frames struct {
 	to      io.Writer
 	encoder *zstd.Encoder
-	// free are frames to fill; the first frame is being filled. pending are compressed or will be compressed.
+	// free are frames to fill; the first one is being filled. pending are the frames that are being compressed or wait for it, oldest
+	// first.
 	free, pending []*frame
 }
 
@@ -90,7 +91,7 @@ func (f *frames) emit() error {
 	return err
 }
 
-// Close writes the frames that are left. Without content it writes an empty frame, as a stream of zstd has.
+// Close writes the remaining frames. If there was no content, it writes an empty frame, because a zstd stream must have a frame.
 func (f *frames) Close() error {
 	if len(f.free) > 0 && (len(f.free[0].plain) > 0 || len(f.pending) == 0) {
 		f.begin()

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
-// Content that is sealed in frames of any size opens like content that is sealed as one stream.
+// A Reader opens content in frames of any size like content in one stream.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()
@@ -26,7 +26,7 @@ func TestFrames(t *testing.T) {
 			t.Run(fmt.Sprintf("%d in parts of %d", size, part), func(t *testing.T) {
 				content := make([]byte, size)
 				random := chance.New(t, 1)
-				for at := 0; at < size; at += 64 << 10 { // half of it can be compressed
+				for at := 0; at < size; at += 64 << 10 { // half of the content is compressible
 					_, _ = random.Read(content[at:min(at+32<<10, size)])
 				}
 				out := &bytes.Buffer{}
@@ -55,7 +55,7 @@ var errFull = errors.New("no room")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// A failure of the underlying writer ends writing.
+// A failure of the underlying writer ends the writing.
 func TestFramesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	sealed, err := NewFramed(full{}, nil)

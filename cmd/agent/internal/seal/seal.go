@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seal converts a stream to its stored form: compressed by zstd, then encrypted by age to public keys. `age -d -i KEY FILE | zstd
-// -d` reads it without this program.
+// Package seal converts a stream to its stored form: compressed with zstd, then encrypted with age for public keys. Without this program,
+// `age -d -i KEY FILE | zstd -d` reads the stored form.
 package seal
 
 import (
@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Suffix ends the names of sealed objects.
+// Suffix returns the suffix of the names of sealed objects.
 func Suffix(recipients []age.Recipient) string {
 	if len(recipients) == 0 {
 		return ".zst"
@@ -29,7 +29,7 @@ func Suffix(recipients []age.Recipient) string {
 	return ".zst.age"
 }
 
-// ParseRecipients reads public keys, one a line or argument, such as age1....
+// ParseRecipients parses public keys such as age1..., one per element.
 func ParseRecipients(keys []string) ([]age.Recipient, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -41,7 +41,7 @@ func ParseRecipients(keys []string) ([]age.Recipient, error) {
 	return recipients, nil
 }
 
-// ParseIdentities reads private keys, such as AGE-SECRET-KEY-1..., one a line.
+// ParseIdentities parses private keys such as AGE-SECRET-KEY-1..., one per line.
 func ParseIdentities(text string) ([]age.Identity, error) {
 	identities, err := age.ParseIdentities(strings.NewReader(text))
 	if err != nil {
@@ -51,7 +51,7 @@ func ParseIdentities(text string) ([]age.Identity, error) {
 	return identities, nil
 }
 
-// Writer seals the content that is written to it. Its fields are complete after Close.
+// Writer seals the written content. Its fields are complete after Close.
 type Writer struct {
 	zstd   io.WriteCloser
 	age    io.WriteCloser // nil without encryption
@@ -59,7 +59,7 @@ type Writer struct {
 	plain  counter
 }
 
-// NewWriter returns a Writer whose output goes to w. Concurrency is the number of goroutines that compress.
+// NewWriter returns a Writer that writes to w. concurrency is the number of goroutines that compress.
 func NewWriter(w io.Writer, recipients []age.Recipient, concurrency int) (*Writer, error) {
 	s, next, err := newWriter(w, recipients)
 	if err != nil {
@@ -69,7 +69,7 @@ func NewWriter(w io.Writer, recipients []age.Recipient, concurrency int) (*Write
 	return s, err
 }
 
-// newWriter returns a Writer without its compressor, and the writer for the compressor's output.
+// newWriter returns a Writer without a compressor, and the writer for the compressor's output.
 func newWriter(w io.Writer, recipients []age.Recipient) (s *Writer, next io.Writer, err error) {
 	s = &Writer{stored: newCounter(w), plain: *newCounter(nil)}
 	if len(recipients) == 0 {
@@ -81,14 +81,14 @@ func newWriter(w io.Writer, recipients []age.Recipient) (s *Writer, next io.Writ
 	return s, s.age, nil
 }
 
-// Write takes a part of the content.
+// Write seals a part of the content.
 func (s *Writer) Write(p []byte) (int, error) {
 	n, err := s.zstd.Write(p)
-	_, _ = s.plain.Write(p[:n]) // never fails
+	_, _ = s.plain.Write(p[:n]) // cannot fail
 	return n, err
 }
 
-// Close writes the end. It does not close the underlying writer.
+// Close writes the end of the output. It does not close the underlying writer.
 func (s *Writer) Close() error {
 	err := s.zstd.Close()
 	if s.age != nil && err == nil {
@@ -97,15 +97,16 @@ func (s *Writer) Close() error {
 	return err
 }
 
-// Stored returns the bytes of the output until now.
+// Stored returns the number of output bytes so far.
 func (s *Writer) Stored() int64 { return s.stored.n }
 
-// Object describes the output under a given name.
+// Object returns the manifest entry of the output under a given name.
 func (s *Writer) Object(name string) manifest.Object {
 	return manifest.Object{Name: name, Bytes: s.stored.n, SHA256: s.stored.sum(), PlainBytes: s.plain.n, PlainSHA256: s.plain.sum()}
 }
 
-// Reader opens the output of a Writer, and compares it with its manifest. The check is complete only after the whole object was read.
+// Reader opens the output of a Writer and compares it with the manifest entry. The comparison is complete only after the whole object was
+// read.
 type Reader struct {
 	object manifest.Object
 	stored *counter
@@ -115,7 +116,7 @@ type Reader struct {
 	err    error
 }
 
-// NewReader opens an object, by its description.
+// NewReader opens an object with this manifest entry.
 func NewReader(r io.Reader, object manifest.Object, identities []age.Identity) (*Reader, error) {
 	s := &Reader{object: object, stored: newCounter(nil), plain: *newCounter(nil)}
 	s.below = io.TeeReader(r, s.stored)
@@ -143,7 +144,7 @@ func (s *Reader) Read(p []byte) (int, error) {
 		return 0, s.err
 	}
 	n, err := s.zstd.Read(p)
-	_, _ = s.plain.Write(p[:n]) // never fails
+	_, _ = s.plain.Write(p[:n]) // cannot fail
 	if errors.Is(err, io.EOF) {
 		if err = s.check(); err == nil {
 			err = io.EOF
@@ -155,7 +156,7 @@ func (s *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check compares sizes and hashes, after the last byte.
+// check compares sizes and hashes after the last byte.
 func (s *Reader) check() error {
 	if _, err := io.Copy(io.Discard, s.below); err != nil {
 		return s.broken(err)
@@ -170,7 +171,7 @@ func (s *Reader) check() error {
 func (s *Reader) broken(err error) error {
 	var known *contract.Error
 	if errors.As(err, &known) {
-		return err // of the store
+		return err // an error of the store
 	}
 	return contract.Errorf(contract.ReasonDamaged, "%s differs from the written object: %w", s.object.Name, err)
 }
@@ -191,7 +192,7 @@ func (c *counter) Write(p []byte) (n int, err error) {
 	if c.w != nil {
 		n, err = c.w.Write(p)
 	}
-	_, _ = c.h.Write(p[:n]) // never fails
+	_, _ = c.h.Write(p[:n]) // cannot fail
 	c.n += int64(n)
 	return n, err
 }

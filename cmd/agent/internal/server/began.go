@@ -19,16 +19,16 @@ import (
 )
 
 // Began returns the time at which a server began a file of its binary log, from the file's first event. This time distinguishes two logs of
-// one server with the same file names. The account needs the right to follow the log.
+// one server with the same file names. The account needs the right to read the log.
 func (c *Conn) Began(ctx context.Context, file string) (time.Time, error) {
 	o := c.options
 	host, portText, err := net.SplitHostPort(o.Address)
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
-		host, port = o.Address, 0 // a socket
+		host, port = o.Address, 0 // Address is a socket
 	}
 	random := make([]byte, 4)
-	_, _ = rand.Read(random) // never fails
+	_, _ = rand.Read(random) // cannot fail
 	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{ServerID: 1<<31 | binary.BigEndian.Uint32(random)>>1, Flavor: c.Version.Flavour, Host: host, Port: uint16(port),
 		User: o.User, Password: o.Password, RawModeEnabled: true, DisableRetrySync: true, EventCacheCount: 16, Localhost: "d3os-began", ReadTimeout: 20 * time.Second, TLSConfig: c.secure,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})

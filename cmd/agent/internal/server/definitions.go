@@ -13,8 +13,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// definitions select all objects except tables and accounts: kind, schema, name, and a text that changes with the definition. The
-// time of a change is not sufficient, because it is in whole seconds.
+// definitions are the queries for all objects except tables and accounts. A row has kind, schema, name, and a text that changes with the
+// definition. The time of the last change is not sufficient, because it has whole seconds.
 var definitions = []string{
 	"SELECT 'schema', SCHEMA_NAME, '', CONCAT_WS(' ', DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME) FROM information_schema.SCHEMATA",
 	"SELECT 'view', TABLE_SCHEMA, TABLE_NAME, SHA2(CONCAT_WS(' ', VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.VIEWS",
@@ -27,7 +27,7 @@ var definitions = []string{
 		"EVENT_COMMENT, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.EVENTS",
 }
 
-// Definitions returns all objects except accounts, by kind and name: a text that changes with the definition.
+// Definitions maps kind and name of each object, except accounts, to a text that changes with the object's definition.
 func (c *Conn) Definitions() (map[string]string, error) {
 	found := map[string]string{}
 	for _, query := range definitions {
@@ -48,7 +48,7 @@ func (c *Conn) Definitions() (map[string]string, error) {
 	return found, errors.Join(c.tableDefinitions(found), c.identities(found))
 }
 
-// counter matches the AUTO_INCREMENT of a table's definition, which changes with its rows.
+// counter matches the AUTO_INCREMENT in a table's definition, which changes with the table's rows.
 var counter = regexp.MustCompile(` AUTO_INCREMENT=[0-9]+`)
 
 // tableDefinitions adds the definitions of tables and sequences. For a broken table, the server's error counts as the definition.
@@ -75,20 +75,20 @@ func (c *Conn) tableDefinitions(found map[string]string) error {
 	return nil
 }
 
-// identities adds the identities of tables, because a table may take the name of another with the same definition. It also adds the number
-// of renames, for engines without identities and for tables that were renamed back.
+// identities adds the identity of each table, because a table may get the name of another table with the same definition. It also adds the
+// number of renames: engines may lack identities, and a table may be renamed twice.
 func (c *Conn) identities(found map[string]string) error {
 	table := "INNODB_SYS_TABLES"
 	if c.Version.Flavour == MySQL && c.Version.AtLeast(8, 0, 0) {
 		table = "INNODB_TABLES"
 	}
 	rows, err := c.Rows("SELECT NAME, TABLE_ID FROM information_schema." + table)
-	if err != nil && contract.ReasonOf(err) != contract.ReasonAccessDenied { // without the right PROCESS
+	if err != nil && contract.ReasonOf(err) != contract.ReasonAccessDenied { // without the right PROCESS, there are no identities
 		return err
 	}
 	for _, row := range rows {
 		schema, name, _ := strings.Cut(row[0], "/")
-		// The server creates and drops internal tables, for full-text indexes and for changes in progress.
+		// The server creates and drops internal tables for full-text indexes and for running changes of tables.
 		if !c.Omits(schema) && !strings.HasPrefix(strings.ToLower(name), "fts_") && !strings.HasPrefix(name, "#sql") {
 			found["table "+row[0]] = row[1]
 		}
@@ -98,11 +98,11 @@ func (c *Conn) identities(found map[string]string) error {
 	return err
 }
 
-// renames is the name of the number of renames among the definitions.
+// renames is the key of the number of renames in the definitions.
 const renames = "names of tables"
 
-// IsPhysical reports whether an entry of Definitions describes a server's files. Such entries differ between servers with the same
-// objects.
+// IsPhysical reports whether an entry of Definitions describes files of the server. Such an entry may differ between two servers with the
+// same objects.
 func IsPhysical(name string) bool {
 	return name == renames || strings.HasPrefix(name, "table ") && !strings.HasPrefix(name, "table `")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// Programs and servers quote failed statements and values of rows in their output. This content of a database must not get into reports,
-// verdicts, statuses or logs. Only the number of the error, a sentence for that number, and names of objects are passed on.
+// Programs and servers quote failed statements and values of rows in their output. Reports, verdicts, statuses and logs must not contain
+// this content of a database. They contain only the error's number, a sentence for the number, and names of objects.
 
 // mariaNames maps error numbers of MariaDB to sentences.
 var mariaNames = map[uint16]string{
@@ -25,7 +25,7 @@ var mariaNames = map[uint16]string{
 
 var verbs = regexp.MustCompile(`%-?[.*0-9]*(?:ll|l|z)?[a-zA-Z]`)
 
-// Sentence returns the meaning of an error number, without details; "" for an unknown number.
+// Sentence returns a sentence for an error number, without details; "" for an unknown number.
 func Sentence(code uint16) string {
 	if text, ok := mariaNames[code]; ok {
 		return text

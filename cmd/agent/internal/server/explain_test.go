@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Explain returns the error of programs and servers, which often ends their output, without the statements and values that they quote.
+// Explain returns the last error in the output of a program or server, without the statements and values that it quotes.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	const row = "4111-1111-1111-1111"
@@ -63,7 +63,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The server's error about a statement with a password may quote the statement.
+// The server's error about a statement with a password may quote that statement.
 func TestPasswordsInErrors(t *testing.T) {
 	t.Parallel()
 	err := about("ALTER USER 'a'@'%' IDENTIFIED BY 'secret'", &mysql.MyError{Code: 1064, State: "42000", Message: "You have an error near 'BY 'secret''"})

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Find returns the path of the first program that is installed.
+// Find returns the path of the first of these programs that is installed.
 func Find(names ...string) (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -36,8 +36,8 @@ func ProgramVersion(ctx context.Context, program string) (Version, error) {
 	return v, nil
 }
 
-// Command prepares a client program of the server's image. The program reads the password from a pipe, because other
-// processes can read arguments and environment variables.
+// Command prepares a client program of the server's image. The program reads the password from a pipe: other processes could read it from
+// arguments or environment variables.
 func (o Options) Command(ctx context.Context, program string, arguments ...string) (*exec.Cmd, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -56,10 +56,10 @@ func (o Options) Command(ctx context.Context, program string, arguments ...strin
 		}
 		text += "protocol=tcp\nhost=" + quote(host) + "\nport=" + port + "\n"
 	}
-	if o.CA != "" { // the second option is MySQL's, the third MariaDB's
+	if o.CA != "" { // the second option is for MySQL, the third for MariaDB
 		text += "ssl-ca=" + quote(o.CA) + "\nloose-ssl-mode=VERIFY_IDENTITY\nloose-ssl-verify-server-cert\n"
 	}
-	// A pipe holds 64 KiB: the write needs no concurrent reader.
+	// A pipe holds 64 KiB, so the write needs no concurrent reader.
 	if _, err = w.WriteString(text); err == nil {
 		err = w.Close()
 	}
@@ -71,14 +71,14 @@ func (o Options) Command(ctx context.Context, program string, arguments ...strin
 	return cmd, nil
 }
 
-// Started closes this process's end of the password's pipe. Call it after each attempt to start the Command.
+// Started closes this process's end of the password pipe. Call it after each attempt to start the command.
 func Started(cmd *exec.Cmd) {
 	for _, file := range cmd.ExtraFiles {
-		_ = file.Close() // the child has a copy
+		_ = file.Close() // the child process has a copy
 	}
 }
 
-// Tail keeps the end of the text that is written to it, for messages.
+// Tail keeps the end of the written text, for messages.
 type Tail struct{ text []byte }
 
 func (t *Tail) Write(p []byte) (int, error) {

@@ -3,8 +3,8 @@
 
 package server
 
-// Quotes follows the quotes of statements in the empty SQL mode: a backslash escapes in texts, and not in names. The zero value is
-// outside of quotes.
+// Quotes tracks the quotes in statements with the empty SQL mode: a backslash escapes in texts, but not in names. The zero value is outside
+// of quotes.
 type Quotes struct {
 	quote     byte
 	isEscaped bool
@@ -13,7 +13,7 @@ type Quotes struct {
 // IsOutside reports whether the next byte is outside of quotes.
 func (q *Quotes) IsOutside() bool { return q.quote == 0 }
 
-// Take takes the next byte, and reports whether it closes a quote. A doubled quote closes a text and opens the next.
+// Take processes the next byte, and reports whether the byte closes a quote. A doubled quote closes a text and opens it again.
 func (q *Quotes) Take(c byte) (closed bool) {
 	switch {
 	case q.isEscaped:

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is the client of a database server: MySQL from 5.7 on, and MariaDB. It selects the statements that each of them supports.
+// Package server is a client of a database server: MySQL since 5.7, or MariaDB. It uses the statements that the server supports.
 package server
 
 import (
@@ -31,10 +31,10 @@ type Options struct {
 	// Address is host:port, or the path of a socket.
 	Address string
 	User    string
-	// Password is never part of an argument, a log or a message.
+	// Password never appears in an argument, a log or a message.
 	Password string
-	// CA is a file with PEM certificates of the authorities that may sign the server's certificate, for the host of Address. If it is "",
-	// the connection uses TLS if the server offers it, and accepts any certificate.
+	// CA is a file with PEM certificates of the CAs that may sign the server's certificate for the host of Address. If CA is empty, the
+	// connection uses TLS if the server offers TLS, and accepts any certificate.
 	CA string
 }
 
@@ -48,7 +48,7 @@ type Version struct {
 	Major, Minor, Patch int
 }
 
-// AtLeast reports whether a server is MySQL of this version, or newer. MariaDB never is.
+// AtLeast reports whether a server is MySQL of at least this version. It returns false for MariaDB.
 func (v Version) AtLeast(major, minor, patch int) bool {
 	if v.Flavour != MySQL {
 		return false
@@ -70,7 +70,7 @@ func ParseVersion(text string) (Version, bool) {
 	if strings.Contains(text, "MariaDB") {
 		v.Flavour = MariaDB
 	}
-	// MariaDB reports 5.5.5-10.11.19-MariaDB to old clients; its programs print "Ver 10.19 Distrib 10.11.19-MariaDB".
+	// MariaDB reports 5.5.5-10.11.19-MariaDB to old clients. Its programs print "Ver 10.19 Distrib 10.11.19-MariaDB".
 	text = strings.TrimPrefix(text, "5.5.5-")
 	found := versionPattern.FindStringSubmatch(text)
 	if found == nil {
@@ -78,12 +78,12 @@ func ParseVersion(text string) (Version, bool) {
 	}
 	v.Text = found[0]
 	for i, n := range []*int{&v.Major, &v.Minor, &v.Patch} {
-		*n, _ = strconv.Atoi(found[i+1]) // digits, by the pattern
+		*n, _ = strconv.Atoi(found[i+1]) // cannot fail: the pattern matches digits
 	}
 	return v, true
 }
 
-// Conn is a connection to a server, for one goroutine at a time.
+// Conn is a connection to a server. Only one goroutine at a time may use it.
 type Conn struct {
 	conn    *client.Conn
 	options Options
@@ -92,7 +92,7 @@ type Conn struct {
 	Version Version
 }
 
-// TLS returns the configuration that other connections to the same server need; nil for connections without TLS.
+// TLS returns the configuration for further connections to the same server; nil for connections without TLS.
 func (c *Conn) TLS() *tls.Config { return c.secure }
 
 // Connect logs in. It fails with AccessDenied or ServerUnreachable.
@@ -119,16 +119,16 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if c.Version, ok = ParseVersion(text); !ok {
 		return nil, errors.Join(contract.Errorf(contract.ReasonFailed, "server %s has the unknown version %q", o.Address, text), conn.Close())
 	}
-	// The server's SQL mode defines the meaning of quotes and backslashes, and its character set limits the possible names. Without
-	// autocommit the changes of a session are lost at its end.
+	// Set the SQL mode, which defines the meaning of quotes and backslashes, and the character set, which limits the possible names. Set
+	// autocommit: without it, the end of a session reverts the session's changes.
 	if err := errors.Join(c.Do("SET NAMES utf8mb4"), c.Do("SET SESSION sql_mode = '', autocommit = 1"), c.unlimited()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return c, nil
 }
 
-// Ping logs in and ends the session. Without a user, a refusal of the account also proves that the server runs. In both cases the handshake is
-// complete. A server counts incomplete handshakes, and blocks the client's address after max_connect_errors of them.
+// Ping logs in and ends the session. Without a user, a refused login also proves that the server runs. In both cases, the handshake is
+// complete: after max_connect_errors incomplete handshakes, a server blocks the client's address.
 func Ping(ctx context.Context, o Options) error {
 	conn, _, err := o.logIn(ctx, nil)
 	if err == nil {
@@ -140,7 +140,7 @@ func Ping(ctx context.Context, o Options) error {
 	return failed(o, "log in to", err)
 }
 
-// unlimited lets the session's queries take any time and return any number of rows, regardless of the server's defaults.
+// unlimited removes the limits of time and rows from the session, regardless of the server's defaults.
 func (c *Conn) unlimited() error {
 	if err := c.Do("SET SESSION sql_select_limit = 18446744073709551615"); err != nil {
 		return err
@@ -157,10 +157,10 @@ func (c *Conn) unlimited() error {
 // Close ends the connection and its session.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// Limit sets the deadline of all requests until the next call of Limit; the zero time means no deadline.
+// Limit sets a deadline for all statements until the next call of Limit. The zero time removes the deadline.
 func (c *Conn) Limit(until time.Time) error { return c.conn.SetDeadline(until) }
 
-// Rows runs a statement and returns its rows, NULL as "". Arguments replace question marks.
+// Rows runs a statement and returns the rows, with "" for NULL. args replace question marks.
 func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 	r, err := c.conn.Execute(statement, args...)
 	if err != nil {
@@ -178,13 +178,13 @@ func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 			if err != nil {
 				return nil, failed(c.options, "ask", about(statement, err))
 			}
-			rows[i][j] = strings.Clone(value) // Close reuses the memory for the next result
+			rows[i][j] = strings.Clone(value) // Close reuses the memory of the result
 		}
 	}
 	return rows, nil
 }
 
-// Named runs a statement and returns its first row by the names of the columns; nil for no row.
+// Named runs a statement and returns the first row by column names; nil if there is no row.
 func (c *Conn) Named(statement string) (map[string]string, error) {
 	r, err := c.conn.Execute(statement)
 	if err != nil {
@@ -205,7 +205,7 @@ func (c *Conn) Named(statement string) (map[string]string, error) {
 	return row, nil
 }
 
-// Value runs a statement and returns the first column of its first row; "" without a row.
+// Value runs a statement and returns the first column of the first row; "" if there is no row.
 func (c *Conn) Value(statement string, args ...any) (string, error) {
 	rows, err := c.Rows(statement, args...)
 	if err != nil || len(rows) == 0 {
@@ -233,7 +233,7 @@ func (c *Conn) Do(statement string, args ...any) error {
 	return err
 }
 
-// brief shortens a statement for a message, and omits everything that may be secret.
+// brief shortens a statement for a message, and omits parts that may be secret.
 func brief(statement string) string {
 	statement, _, _ = strings.Cut(statement, "\n")
 	if i := strings.Index(statement, "IDENTIFIED"); i >= 0 {
@@ -251,7 +251,7 @@ func Code(err error) uint16 {
 	return 0
 }
 
-// accessDeniedNoPassword is ER_ACCESS_DENIED_NO_PASSWORD_ERROR: the account exists, and its plugin takes no password.
+// accessDeniedNoPassword is ER_ACCESS_DENIED_NO_PASSWORD_ERROR: the account exists, but its plugin accepts no password.
 const accessDeniedNoPassword = 1698
 
 // failed wraps an error with the attempted action, and sets its reason.

@@ -9,11 +9,11 @@ import (
 	"os"
 )
 
-// TemporaryAccount is the account that the agent uses on data with unknown passwords. It is removed before the data is used.
+// TemporaryAccount is the account of the agent on data with unknown passwords. The agent removes it before the data is used.
 const TemporaryAccount = "d3os_temporary"
 
-// InitFile writes a file with which a server creates the temporary account when it starts, and returns the password. Only the server may
-// read the file.
+// InitFile writes a file with statements that create the temporary account when a server starts. It returns the account's password. Only
+// the server's user may read the file.
 func InitFile(path string) (password string, err error) {
 	password = rand.Text()
 	text := fmt.Sprintf("SET SESSION sql_log_bin = 0;\nDROP USER IF EXISTS %[1]s@localhost;\nCREATE USER %[1]s@localhost IDENTIFIED BY %[2]s;\nGRANT ALL ON *.* TO %[1]s@localhost WITH GRANT OPTION;\n",

@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// logIn connects with a TLS configuration. If the configuration is nil, logIn uses TLS if the server offers TLS. It returns the
-// configuration in use. Without a CA, connections to a server whose TLS is too old are not encrypted.
+// logIn connects with a TLS configuration. If secure is nil, logIn uses TLS if the server offers TLS. It returns the configuration in use.
+// Without a CA, a connection to a server with an outdated TLS version is not encrypted.
 func (o Options) logIn(ctx context.Context, secure *tls.Config) (*client.Conn, *tls.Config, error) {
 	if secure != nil {
 		conn, err := o.dial(ctx, func(*greeted) *tls.Config { return secure })
@@ -42,7 +42,7 @@ func (o Options) logIn(ctx context.Context, secure *tls.Config) (*client.Conn, *
 	return nil, nil, err
 }
 
-// dial opens a connection and logs in with the TLS that the caller chooses after the server's greeting.
+// dial opens a connection and logs in. choose selects the TLS configuration after the server's greeting.
 func (o Options) dial(ctx context.Context, choose func(*greeted) *tls.Config) (*client.Conn, error) {
 	network := "tcp"
 	if o.IsSocket() {
@@ -56,7 +56,7 @@ func (o Options) dial(ctx context.Context, choose func(*greeted) *tls.Config) (*
 			return nil, err
 		}
 		to = &greeted{Conn: conn, buffer: bufio.NewReader(conn)}
-		// A server that hangs accepts connections and sends nothing.
+		// A hanging server accepts connections and sends nothing.
 		return to, conn.SetDeadline(time.Now().Add(20 * time.Second))
 	}, func(c *client.Conn) error {
 		if secure := choose(to); secure != nil {
@@ -66,7 +66,7 @@ func (o Options) dial(ctx context.Context, choose func(*greeted) *tls.Config) (*
 	})
 }
 
-// greeted is a connection whose first packet can be read ahead.
+// greeted is a connection whose first packet can be read without consuming it.
 type greeted struct {
 	net.Conn
 
@@ -75,8 +75,8 @@ type greeted struct {
 
 func (c *greeted) Read(p []byte) (int, error) { return c.buffer.Read(p) }
 
-// offersTLS reports whether the server's greeting has the flag for TLS. offersTLS does not consume the greeting. A greeting has a header
-// of 4 bytes, the protocol's version, the server's version and a zero byte, the connection's id (4), a part of the salt (8), a zero
+// offersTLS reports whether the server's greeting has the flag for TLS. It does not consume the greeting. A greeting has a header of 4
+// bytes, the protocol's version, the server's version and a zero byte, the connection's ID (4 bytes), a part of the salt (8 bytes), a zero
 // byte, and the flags.
 func (c *greeted) offersTLS() bool {
 	const header, flags = 4, 4 + 8 + 1
@@ -89,7 +89,7 @@ func (c *greeted) offersTLS() bool {
 	return len(version) > 0 && version[0] == mysql.ClassicProtocolVersion && len(rest) >= flags+2 && uint32(binary.LittleEndian.Uint16(rest[flags:]))&mysql.CLIENT_SSL != 0
 }
 
-// verified returns the configuration of a connection to a server whose certificate the CA signed; nil without a CA.
+// verified returns the configuration for a server whose certificate the CA has signed; nil without a CA.
 func (o Options) verified() (*tls.Config, error) {
 	if o.CA == "" {
 		return nil, nil

@@ -9,46 +9,46 @@ import (
 	"strings"
 )
 
-// Use selects how a restore treats the value of a variable of the backup's server.
+// Use selects the way in which a restore handles a variable of the backup's server.
 type Use byte
 
 const (
-	// Compared variables: a difference is a warning. The data does not depend on the variable, but clients may.
+	// Compared: a difference causes a warning. The data does not depend on the variable, but clients may.
 	Compared Use = iota
-	// Needed variables: a restore is refused unless the server is configured with the same value.
+	// Needed: a restore is refused unless the server's configuration has the same value.
 	Needed
-	// Given variables: the restoring server gets the value, because the effect of the dump and the archive depends on it.
+	// Given: the restoring server gets the backup's value, because the effect of the dump and the archive depends on it.
 	Given
 )
 
-// TimeZone is the name of the variable that the restoring server gets only when its time zone tables are filled.
+// TimeZone is the name of a variable that the restoring server gets only after its time zone tables are filled.
 const TimeZone = "time_zone"
 
-// PageSize is the name of a variable. A server with a smaller value may refuse rows.
+// PageSize is the name of a variable. A server with a smaller page size may refuse rows.
 const PageSize = "innodb_page_size"
 
-// Variables has the global variables that decide how a server stores, compares, reads or indexes data. The manifest of a
-// backup has all of these variables that its server has.
+// Variables has the global variables that affect how a server stores, compares, reads or indexes data. A backup's manifest has all of them
+// that the server has.
 var Variables = map[string]Use{
 	"lower_case_table_names": Needed, PageSize: Compared,
-	// Variables that define the objects that a statement creates.
+	// Variables that affect the objects that a statement creates.
 	"character_set_server": Given, "collation_server": Given, "character_set_collations": Given, "default_storage_engine": Given, "explicit_defaults_for_timestamp": Given,
 	"innodb_default_row_format": Given, "innodb_file_per_table": Given, "innodb_strict_mode": Given, "innodb_large_prefix": Given, "innodb_file_format": Given,
 	"innodb_compression_algorithm": Given, "mysql56_temporal_format": Given, "old_mode": Given, "partial_revokes": Given, "max_heap_table_size": Given,
 	"system_versioning_alter_history": Given, "innodb_default_encryption_key_id": Given,
-	// The values of generated columns, views and routines.
+	// Variables that affect the values of generated columns, views and routines.
 	"block_encryption_mode": Given, "default_week_format": Given, "div_precision_increment": Given, "lc_time_names": Given, "max_sort_length": Given, TimeZone: Given,
 	// The restoring server builds full-text indexes with the configuration of the server that will use the data.
 	"ft_max_word_len": Compared, "ft_min_word_len": Compared, "ft_stopword_file": Compared, "innodb_ft_enable_stopword": Compared, "innodb_ft_max_token_size": Compared,
 	"innodb_ft_min_token_size": Compared, "innodb_ft_server_stopword_table": Compared, "ngram_token_size": Compared,
-	// The answers that clients get.
+	// Variables that affect the results that clients get.
 	"activate_all_roles_on_login": Compared, "auto_increment_increment": Compared, "auto_increment_offset": Compared, "event_scheduler": Compared, "group_concat_max_len": Compared,
 	"mandatory_roles": Compared, "max_allowed_packet": Compared, "sql_generate_invisible_primary_key": Compared, "sql_mode": Compared, "sql_require_primary_key": Compared,
 	"transaction_isolation": Compared, "tx_isolation": Compared, "updatable_views_with_limit": Compared,
 	"default_table_encryption": Compared, "innodb_encrypt_tables": Compared,
 }
 
-// Settings returns the values of those Variables that the server has.
+// Settings returns the values of Variables on this server.
 func (c *Conn) Settings() (map[string]string, error) {
 	rows, err := c.Rows("SHOW GLOBAL VARIABLES")
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *Conn) Settings() (map[string]string, error) {
 	return settings, nil
 }
 
-// SameSetting reports whether two texts are the same value of a variable. The server writes some values differently in its answer and in
-// the list of its options.
+// SameSetting reports whether two texts are the same value of a variable. The server formats some values differently in query results and
+// in the list of its options.
 func SameSetting(a, b string) bool { return plain(a) == plain(b) }
 
 func plain(value string) string {
@@ -86,10 +86,10 @@ func plain(value string) string {
 	return value
 }
 
-// zoneYears are the years that an Offsets text covers.
+// zoneYears are the first and the last year that ZoneOffsets covers.
 var zoneYears = [2]int{1970, 2037}
 
-// ZoneMoments returns the times at which time zones are compared, in seconds since 1970: the begin of each month.
+// ZoneMoments returns the times at which time zones are compared, in seconds since 1970: the beginning of each month.
 func ZoneMoments() []int64 {
 	var moments []int64
 	for year := zoneYears[0]; year <= zoneYears[1]; year++ {
@@ -100,7 +100,7 @@ func ZoneMoments() []int64 {
 	return moments
 }
 
-// ZoneOffsets writes the offset of a time zone from UTC at ZoneMoments. It lists each moment at which the offset changes, with the new
+// ZoneOffsets lists the offsets of a time zone from UTC at ZoneMoments. It has each moment at which the offset changes, with the new
 // offset: "86400:28800".
 func ZoneOffsets(at func(moment int64) int64) string {
 	var text []string
@@ -114,7 +114,7 @@ func ZoneOffsets(at func(moment int64) int64) string {
 	return strings.Join(text, " ")
 }
 
-// SystemZone returns the name and the offsets of the time zone that the server's process runs in.
+// SystemZone returns the name and the offsets of the time zone of the server's process.
 func (c *Conn) SystemZone() (name, offsets string, err error) {
 	if name, err = c.Variable("system_time_zone"); err != nil {
 		return "", "", err
@@ -146,7 +146,7 @@ func (c *Conn) SystemZone() (name, offsets string, err error) {
 	return name, ZoneOffsets(func(moment int64) int64 { return found[moment] }), c.Do("SET SESSION time_zone = " + Literal(own))
 }
 
-// Literal returns a text as SQL in the empty SQL mode.
+// Literal returns a text as an SQL string for the empty SQL mode.
 func Literal(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
 }

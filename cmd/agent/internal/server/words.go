@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Words holds the statements whose names differ between servers.
+// Words holds the statements and options whose names differ between servers.
 type Words struct {
 	// MasterStatus shows the end of the binary log.
 	MasterStatus string
@@ -26,11 +26,11 @@ type Words struct {
 	SourceHost string
 	// DumpPosition is the dump program's option that writes the position as a comment.
 	DumpPosition string
-	// SkipStart is the server's option not to start replication by itself.
+	// SkipStart is the server option that prevents replication from starting with the server.
 	SkipStart string
 }
 
-// Words returns the statements of a version. MySQL renamed them in 8.0.22 to 8.4; MariaDB keeps the old names.
+// Words returns the statements for a version. MySQL renamed them between 8.0.22 and 8.4. MariaDB keeps the old names.
 func (v Version) Words() Words {
 	w := Words{MasterStatus: "SHOW MASTER STATUS", ReplicaStatus: "SHOW SLAVE STATUS", ChangeSource: "CHANGE MASTER TO", StartApplier: "START SLAVE SQL_THREAD",
 		StopReplica: "STOP SLAVE", ForgetReplica: "RESET SLAVE ALL", ForgetGTIDs: "RESET MASTER", SourceHost: "MASTER_HOST", DumpPosition: "--master-data=2", SkipStart: "--skip-slave-start"}
@@ -71,11 +71,11 @@ func (c *Conn) BinaryLogs() ([]string, error) {
 	return names, nil
 }
 
-// system are the schemas that the server creates. A schema SYS belongs to a user if names are case-sensitive; otherwise its name is in
-// lower case.
+// system are the schemas that the server creates. If names are case-sensitive, a schema SYS belongs to a user. Otherwise the server reports
+// its name in lower case.
 var system = map[string]bool{"mysql": true, "sys": true, "information_schema": true, "performance_schema": true}
 
-// Only restricts Schemas, Tables and Definitions to some schemas; none: all except the server's.
+// Only restricts Schemas, Tables and Definitions to some schemas; none: all except the server's own schemas.
 func (c *Conn) Only(schemas []string) {
 	c.only = nil
 	for _, name := range schemas {
@@ -108,11 +108,11 @@ func (c *Conn) Schemas() ([]string, error) {
 // Table is a base table.
 type Table struct {
 	Schema, Name, Engine, Created string
-	// IsVersioned reports whether the table keeps the former versions of its rows.
+	// IsVersioned reports whether the table keeps former versions of its rows.
 	IsVersioned bool
 }
 
-// HasRowsElsewhere reports whether the rows that the table shows are in other tables, files or servers. Dump programs do not write these rows.
+// HasRowsElsewhere reports whether the table shows rows of other tables, files or servers. Dump programs do not write these rows.
 func (t Table) HasRowsElsewhere() bool {
 	switch strings.ToUpper(t.Engine) {
 	case "MRG_MYISAM", "MRG_ISAM", "FEDERATED", "CONNECT", "OQGRAPH", "SPIDER", "VP":

@@ -5,8 +5,8 @@ package server
 
 import "slices"
 
-// A server with super_read_only refuses COMMIT. But it accepts XA PREPARE and XA COMMIT of a transaction that has written before (MySQL
-// 9.7).
+// A server with super_read_only refuses COMMIT. However, it accepts XA PREPARE and XA COMMIT of a transaction that has written before
+// (MySQL 9.7).
 
 // Prepared returns the number of prepared XA transactions that the account may list.
 func (c *Conn) Prepared() int {
@@ -23,7 +23,7 @@ func (c *Conn) WritingXA() (map[string]bool, error) {
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	// Without the performance schema, all may be XA transactions.
+	// Without the performance schema, every open transaction may be an XA transaction.
 	known, _ := c.Rows("SELECT t.PROCESSLIST_ID FROM performance_schema.events_transactions_current e JOIN performance_schema.threads t USING (THREAD_ID) " +
 		"WHERE e.STATE = 'ACTIVE' AND e.XA_STATE IS NULL AND t.PROCESSLIST_ID IS NOT NULL")
 	open := map[string]bool{}

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshot has the shared parts of backups of clusters; its subpackages back up etcd and Redis.
+// Package snapshot contains code that is common to backups of clusters. Its subpackages back up etcd, MySQL and Redis.
 package snapshot
 
 import (
@@ -21,10 +21,10 @@ func Flush(volume string) error {
 	return v.Flush()
 }
 
-// Volume is a volume that is written to.
+// Volume is a volume to which processes write.
 type Volume struct{ folder *os.File }
 
-// OpenVolume opens the volume that has a folder.
+// OpenVolume opens the volume that contains a folder.
 func OpenVolume(folder string) (*Volume, error) {
 	open, err := os.Open(folder)
 	if err != nil {
@@ -41,8 +41,8 @@ func (v *Volume) Flush() error {
 	return nil
 }
 
-// Close ends the watch.
-func (v *Volume) Close() { _ = v.folder.Close() } // only read
+// Close stops watching for failed writes.
+func (v *Volume) Close() { _ = v.folder.Close() } // nothing was written
 
 // Series returns a number for comparing the release series of versions; 0 for an invalid version.
 func Series(version string) int {

@@ -13,6 +13,6 @@ func TestSeries(t *testing.T) {
 		}
 	}
 	if Series("3.6.1") != Series("3.6.16") {
-		t.Error("patches are compared")
+		t.Error("Series compares patch versions")
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// partial begins the names of files that are being written.
+// partial is the prefix of the names of files that are being written.
 const partial = ".partial-"
 
-// Folder stores objects as files. An object survives a power cut after Put has returned.
+// Folder stores objects as files. After Put has returned, the object survives a power failure.
 type Folder struct{ root string }
 
-// NewFolder returns a store in a folder. The folder must exist: if it is missing, its volume may not be mounted.
+// NewFolder returns a store in a folder. It fails if the folder is missing, because the volume may not be mounted then.
 func NewFolder(root string) (*Folder, error) {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
@@ -44,19 +44,19 @@ func (f *Folder) Put(ctx context.Context, name string, content io.Reader) error 
 	return f.put(ctx, name, content, os.Rename)
 }
 
-// Replace does the same as Put.
+// Replace is Put for a small object.
 func (f *Folder) Replace(ctx context.Context, name string, content []byte) error {
 	return f.Put(ctx, name, reader(content))
 }
 
-// Create links the written file to its name. That fails if a file of that name exists.
+// Create hard-links the written file to its name, which fails if a file of that name exists.
 func (f *Folder) Create(ctx context.Context, name string, content []byte) error {
 	return f.put(ctx, name, reader(content), func(from, to string) error {
 		err := os.Link(from, to)
 		if errors.Is(err, fs.ErrExist) {
 			return ErrExists
 		}
-		if err != nil { // the file system does not support links
+		if err != nil { // the file system may not support hard links
 			if _, err := os.Lstat(to); err == nil {
 				return ErrExists
 			}
@@ -92,7 +92,7 @@ func (f *Folder) put(ctx context.Context, name string, content io.Reader, move f
 	return f.sync(folder)
 }
 
-// sync makes a folder and its parents durable, with the names in them.
+// sync flushes a folder and its parents, so that the names in them are durable.
 func (f *Folder) sync(folder string) error {
 	for ; strings.HasPrefix(folder, f.root); folder = filepath.Dir(folder) {
 		open, err := os.Open(folder)
@@ -171,7 +171,7 @@ func (f *Folder) walk(ctx context.Context, prefix string, visit func(name string
 	return nil
 }
 
-// Delete removes a file, and folders that become empty.
+// Delete removes a file, and then each folder that has become empty.
 func (f *Folder) Delete(_ context.Context, name string) error {
 	path := f.path(name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -183,12 +183,12 @@ func (f *Folder) Delete(_ context.Context, name string) error {
 	return nil
 }
 
-// Sweep removes partial files, and folders without any.
+// Sweep removes partial files, and folders without files.
 func (f *Folder) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return f.SweepIf(ctx, prefix, func(string) bool { return true })
 }
 
-// SweepIf removes the partial files whose names may accepts, and folders without any files.
+// SweepIf removes the partial files for whose names may returns true, and folders without files.
 func (f *Folder) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	var names []string
 	err := f.walk(ctx, prefix, func(name string, entry fs.DirEntry) error {
@@ -213,7 +213,7 @@ func (f *Folder) sweepFolders(folder string) error {
 		if entry.IsDir() {
 			path := filepath.Join(folder, entry.Name())
 			err = errors.Join(err, f.sweepFolders(path))
-			_ = os.Remove(path) // fails unless it is empty
+			_ = os.Remove(path) // fails unless the folder is empty
 		}
 	}
 	if err != nil {
@@ -243,7 +243,7 @@ func folderError(what string, err error) error {
 	return contract.Errorf(reason, "%s: %w", what, err)
 }
 
-// withContext ends reading when a context ends.
+// withContext is a reader that fails when its context ends.
 type withContext struct {
 	ctx context.Context
 	io.Reader

@@ -16,7 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// multipart uploads the content after the first part. It holds two parts in memory: it sends one part while it reads the next.
+// multipart uploads content with more than one part. part is the first one. It holds two parts in memory, because it sends one part while
+// it reads the next.
 func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part []byte) (err error) {
 	key := s.o.Prefix + name
 	upload, err := s.client.NewMultipartUpload(ctx, s.o.Bucket, key, minio.PutObjectOptions{ContentType: "application/octet-stream", ServerSideEncryption: s.sse})
@@ -67,7 +68,7 @@ func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part
 	return s.complete(ctx, name, upload, parts, size)
 }
 
-// complete combines the parts to an object. If the response is lost, the upload has succeeded if the object exists.
+// complete combines the parts into an object. If the response is lost, the upload counts as successful if the object exists.
 func (s *S3) complete(ctx context.Context, name, upload string, parts []minio.CompletePart, size int64) error {
 	_, err := s.client.CompleteMultipartUpload(ctx, s.o.Bucket, s.o.Prefix+name, upload, parts, minio.PutObjectOptions{})
 	info, statErr := s.Stat(ctx, name)
@@ -82,7 +83,7 @@ func (s *S3) complete(ctx context.Context, name, upload string, parts []minio.Co
 	return nil
 }
 
-// resuming reads an object, and reconnects as often as needed.
+// resuming reads an object, and reconnects after each broken connection.
 type resuming struct {
 	ctx     context.Context
 	store   *S3
@@ -134,7 +135,7 @@ func (r *resuming) Read(p []byte) (int, error) {
 		if r.fails++; r.fails > 5 || r.ctx.Err() != nil {
 			return 0, r.store.error("read", r.name, err)
 		}
-		_ = r.content.Close() // it is broken
+		_ = r.content.Close() // the connection is broken anyway
 		if err := r.open(); err != nil {
 			r.content = io.NopCloser(bytes.NewReader(nil))
 			return 0, err

@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Objects, small ones and ones with several parts, are written to, read from and swept in stores that accept requests only in a certain
-// form.
+// Some stores accept requests only in a certain form. Objects with one part and with several parts are written, read and swept in such
+// stores.
 func TestPeculiarStores(t *testing.T) {
 	isUpload := func(r *http.Request) bool { return r.Method == http.MethodPut }
 	begins := func(r *http.Request) bool {
@@ -96,7 +96,7 @@ func TestPeculiarStores(t *testing.T) {
 			}
 			assert.NilError(t, s.Create(t.Context(), "a/once", []byte("one")))
 			if err := s.Create(t.Context(), "a/once", []byte("two")); !errors.Is(err, store.ErrExists) {
-				t.Errorf("created twice: %v", err)
+				t.Errorf("creating an existing object: %v", err)
 			}
 			assert.NilError(t, s.Replace(t.Context(), "a/once", []byte("two")))
 			infos, err := s.List(t.Context(), "a/")
@@ -109,7 +109,8 @@ func TestPeculiarStores(t *testing.T) {
 	}
 }
 
-// sts starts a server that exchanges the token of a service account for credentials, and sets the environment of a pod that has one.
+// sts starts a server that exchanges a service account's token for credentials. It sets the environment of a pod with such a service
+// account.
 func sts(t *testing.T) string {
 	t.Helper()
 	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", token(t))
@@ -120,7 +121,8 @@ func sts(t *testing.T) string {
 		`<SessionToken>session</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`)
 }
 
-// podIdentity starts a server like the agent that EKS runs on nodes, and sets the environment of a pod that gets credentials from it.
+// podIdentity starts a server like the agent that EKS runs on nodes. It sets the environment of a pod that gets credentials from that
+// server.
 func podIdentity(t *testing.T) {
 	t.Helper()
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token(t))
@@ -135,7 +137,7 @@ func token(t *testing.T) string {
 	return file
 }
 
-// answers starts a server that answers the requests that it accepts, and refuses all others.
+// answers starts a server that answers the requests for which accepts returns true, and refuses all others.
 func answers(t *testing.T, accepts func(*http.Request) bool, answer string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +151,8 @@ func answers(t *testing.T, accepts func(*http.Request) bool, answer string) stri
 	return server.URL
 }
 
-// The error for a service account without credentials differs from that for a store that does not answer. It does not contain the token.
+// The error for a service account without credentials differs from the error for a store that does not answer. It does not contain the
+// token.
 func TestServiceAccountWithoutCredentials(t *testing.T) {
 	o := rig.NewBucket(t).Options()
 	o.AccessKey, o.SecretKey, o.IsRole = "", "", true

@@ -29,23 +29,23 @@ type S3Options struct {
 	// Endpoint is a URL such as https://s3.example.com.
 	Endpoint string
 	Bucket   string
-	// Prefix is the prefix of all names. A slash is added at its end.
+	// Prefix is the prefix of all names. The store appends a slash.
 	Prefix string
 	Region string
 	// PathStyle puts the bucket into the path, not into the host name.
 	PathStyle bool
-	// CA has certificates in PEM that are trusted in addition to the system's.
+	// CA has PEM certificates that are trusted in addition to the system's.
 	CA []byte
 	// AccessKey, SecretKey and Token are the credentials.
 	AccessKey, SecretKey, Token string
-	// IsRole selects short-lived credentials of the pod's service account instead of a key. The cluster sets AWS_WEB_IDENTITY_TOKEN_FILE
-	// and AWS_ROLE_ARN, or AWS_CONTAINER_CREDENTIALS_FULL_URI, in the pod's environment.
+	// IsRole selects the short-lived credentials of the pod's service account instead of a key. The cluster sets
+	// AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or AWS_CONTAINER_CREDENTIALS_FULL_URI, in the pod's environment.
 	IsRole bool
-	// STS is the URL that exchanges the service account's token for credentials; empty for the URL of AWS.
+	// STS is the URL of the service that exchanges the service account's token for credentials; empty for the service of AWS.
 	STS string
 	// Encryption selects the server-side encryption of objects: AES256, aws:kms or empty. KMSKey is the key's name for aws:kms.
 	Encryption, KMSKey string
-	// PartSize is the size of the parts of large objects; 0: 16 MiB. An upload needs twice PartSize of memory, and an object has at most
+	// PartSize is the size of the parts of large objects; 0 means 16 MiB. An upload needs twice PartSize of memory. An object has at most
 	// 10,000 parts.
 	PartSize int
 }
@@ -59,7 +59,7 @@ type S3 struct {
 	sse    encrypt.ServerSide // nil for none
 }
 
-// NewS3 returns a store in a bucket, after it has checked that the bucket answers.
+// NewS3 returns a store in a bucket. It fails if the bucket does not answer.
 func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	if o.Prefix = strings.Trim(o.Prefix, "/"); o.Prefix != "" {
 		o.Prefix += "/"
@@ -98,7 +98,7 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
 	defer cancel()
-	// A list request needs no additional right, and detects a wrong name, wrong credentials and an unreachable store.
+	// A list request needs no further right. It detects a wrong name, wrong credentials and an unreachable store.
 	first, ok := <-s.client.Client.ListObjects(ctx, o.Bucket, minio.ListObjectsOptions{Prefix: o.Prefix, Recursive: true, MaxKeys: 1})
 	if ok && first.Err != nil {
 		return nil, s.error("list the objects", "", first.Err)
@@ -116,7 +116,7 @@ func (o S3Options) credentials() *credentials.Credentials {
 	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token)
 }
 
-// given fails if the pod's service account gets no credentials. Without this check, the first request would report a failure of the store.
+// given fails if the pod's service account gets no credentials. Otherwise the first request would fail with an error that names the store.
 func given(creds *credentials.Credentials, transport http.RoundTripper) error {
 	_, err := creds.GetWithContext(&credentials.CredContext{Client: &http.Client{Transport: transport, Timeout: 30 * time.Second}})
 	var unreachable *url.Error
@@ -149,7 +149,7 @@ func (s *S3) String() string {
 	return fmt.Sprintf("bucket %s at %s", s.o.Bucket, s.o.Endpoint)
 }
 
-// Put uploads content in parts if it is larger than one part. It uploads a part while it reads the next part.
+// Put uploads content in parts if the content is larger than one part. It uploads a part while it reads the next.
 func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
 	first := make([]byte, s.o.PartSize)
 	n, err := io.ReadFull(content, first)
@@ -163,18 +163,18 @@ func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
 }
 
 func (s *S3) put(ctx context.Context, name string, content []byte, o minio.PutObjectOptions) error {
-	o.DisableContentSha256, o.ContentType, o.ServerSideEncryption = true, "application/octet-stream", s.sse // with this hash, the client does not sign each piece
+	o.DisableContentSha256, o.ContentType, o.ServerSideEncryption = true, "application/octet-stream", s.sse // the client then does not sign each piece
 	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.Prefix+name, reader(content), int64(len(content)), md5Of(content), sum(content), o)
 	return s.error("write", name, err)
 }
 
-// sum returns the hash with which servers verify the received content.
+// sum returns the hash with which the server verifies the content.
 func sum(content []byte) string {
 	hash := sha256.Sum256(content)
 	return hex.EncodeToString(hash[:])
 }
 
-// md5Of returns the checksum that buckets with Object Lock require. The content is protected by its SHA-256 hash, not by this checksum.
+// md5Of returns the checksum that buckets with Object Lock require. It does not protect the content; the SHA-256 hash does.
 func md5Of(content []byte) string {
 	sum := md5.Sum(content) //nolint:gosec // S3 requires it
 	return base64.StdEncoding.EncodeToString(sum[:])
@@ -185,7 +185,8 @@ func (s *S3) Replace(ctx context.Context, name string, content []byte) error {
 	return s.put(ctx, name, content, minio.PutObjectOptions{})
 }
 
-// Create writes only if no object of that name exists. If the server does not support conditions, it checks first.
+// Create writes an object only if no object of that name exists. If the server does not support conditional writes, Create looks for the
+// object first.
 func (s *S3) Create(ctx context.Context, name string, content []byte) error {
 	o := minio.PutObjectOptions{}
 	o.SetMatchETagExcept("*")
@@ -195,7 +196,7 @@ func (s *S3) Create(ctx context.Context, name string, content []byte) error {
 	}
 	switch answer(err).StatusCode {
 	case http.StatusPreconditionFailed, http.StatusConflict:
-		// If the first answer was lost, the client has sent the request twice, and this call has created the object.
+		// If the first response was lost, the client has sent the request again. In that case, this call has created the object.
 		if found, readErr := ReadAll(ctx, s, name); readErr != nil {
 			return readErr
 		} else if string(found) == string(content) {
@@ -254,25 +255,25 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Sweep aborts uploads that will never be completed: otherwise the bucket stores their parts forever, at a cost.
+// Sweep aborts uploads that will never be completed. Otherwise the bucket would keep and charge for their parts.
 func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return s.SweepIf(ctx, prefix, func(string) bool { return true })
 }
 
-// SweepIf aborts the uploads of objects for which a function returns true.
+// SweepIf aborts the uploads of objects for whose names may returns true.
 func (s *S3) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var names []string
 	for upload := range s.client.ListIncompleteUploads(ctx, s.o.Bucket, s.o.Prefix+prefix, true) {
 		if code := answer(upload.Err).Code; code == "NoSuchUpload" || code == "NotImplemented" {
-			return names, nil // some servers return this error if they have no uploads
+			return names, nil // some servers return this error if there are no uploads
 		}
 		if upload.Err != nil {
 			return names, s.error("list unfinished uploads of", prefix, upload.Err)
 		}
 		if !strings.HasPrefix(upload.Key, s.o.Prefix+prefix) || !may(strings.TrimPrefix(upload.Key, s.o.Prefix)) {
-			continue // not requested: some servers ignore the prefix
+			continue // some servers ignore the prefix
 		}
 		if err := s.client.AbortMultipartUpload(ctx, s.o.Bucket, upload.Key, upload.UploadID); err != nil {
 			if err := s.error("end the unfinished upload of", upload.Key, err); !errors.Is(err, ErrNotFound) {

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// newTransport returns a transport with time limits: a request fails if a server accepts the connection and then sends nothing.
+// newTransport returns a transport with time limits. A request fails if a server accepts the connection and then sends nothing.
 func newTransport(ca []byte) (*http.Transport, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -44,8 +44,7 @@ func newTransport(ca []byte) (*http.Transport, error) {
 	}, nil
 }
 
-// proxy returns the proxy that the environment names. Requests to addresses of the node, from which pods get credentials, never use a
-// proxy.
+// proxy returns the proxy in the environment. Requests to addresses of the node, from which pods get credentials, use no proxy.
 func proxy(r *http.Request) (*url.URL, error) {
 	if ip := net.ParseIP(r.URL.Hostname()); ip != nil && ip.IsLinkLocalUnicast() {
 		return nil, nil
@@ -78,7 +77,7 @@ var advice = map[contract.Reason]string{
 	contract.ReasonStoreUnreachable: "the store does not answer",
 }
 
-// answer returns the server's answer that err wraps; the zero value for other errors.
+// answer returns the server's response that err wraps; the zero value for other errors.
 func answer(err error) minio.ErrorResponse {
 	var response minio.ErrorResponse
 	_ = errors.As(err, &response)

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store stores objects under names, in an S3 bucket or in a folder. An object exists completely or not at all. Errors have a reason
-// of package contract.
+// Package store stores objects by name, in an S3 bucket or in a folder. Writes are atomic: an incomplete object never appears. Errors have
+// a reason of package contract.
 package store
 
 import (
@@ -35,9 +35,9 @@ type Store interface {
 	Create(ctx context.Context, name string, content []byte) error
 	// Replace writes a small object, and replaces an existing object of that name.
 	Replace(ctx context.Context, name string, content []byte) error
-	// Get opens an object, from an offset on. It fails with ErrNotFound.
+	// Get opens an object at an offset. It fails with ErrNotFound if the object does not exist.
 	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
-	// Stat describes an object. It fails with ErrNotFound.
+	// Stat describes an object. It fails with ErrNotFound if the object does not exist.
 	Stat(ctx context.Context, name string) (Info, error)
 	// List describes the objects whose names begin with a prefix, in no order.
 	List(ctx context.Context, prefix string) ([]Info, error)
@@ -45,13 +45,13 @@ type Store interface {
 	Delete(ctx context.Context, name string) error
 	// Sweep removes the leftovers of interrupted Puts under a prefix, and returns the names of their objects.
 	Sweep(ctx context.Context, prefix string) ([]string, error)
-	// SweepIf is Sweep for the objects whose names a function accepts.
+	// SweepIf is Sweep for the objects for whose names may returns true.
 	SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error)
 	// String names the store in messages, without secrets.
 	String() string
 }
 
-// ReadAll reads a small object, of at most 256 MiB.
+// ReadAll reads a small object (at most 256 MiB).
 func ReadAll(ctx context.Context, s Store, name string) ([]byte, error) {
 	content, err := s.Get(ctx, name, 0)
 	if err != nil {

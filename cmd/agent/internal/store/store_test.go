@@ -31,11 +31,11 @@ func stores(t *testing.T) map[string]store.Store {
 
 func content(size int) []byte {
 	b := make([]byte, size)
-	_, _ = rand.New(rand.NewSource(int64(size))).Read(b) // the content depends only on the size
+	_, _ = rand.New(rand.NewSource(int64(size))).Read(b) // the size determines the content
 	return b
 }
 
-// The promises of both kinds of stores.
+// Both kinds of stores fulfil the documentation of Store.
 func TestStore(t *testing.T) {
 	for kind, s := range stores(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestStore(t *testing.T) {
 				assert.NilError(t, s.Put(ctx, "a/b/object", bytes.NewReader(content(size))))
 				got, err := store.ReadAll(ctx, s, "a/b/object")
 				if err != nil || !bytes.Equal(got, content(size)) {
-					t.Fatalf("%d bytes: %d are read: %v", size, len(got), err)
+					t.Fatalf("read an object of %d bytes: %d bytes, %v", size, len(got), err)
 				}
 				if info, err := s.Stat(ctx, "a/b/object"); err != nil || info.Size != int64(size) {
 					t.Fatalf("%d bytes: %+v %v", size, info, err)
@@ -52,19 +52,19 @@ func TestStore(t *testing.T) {
 			}
 			assert.NilError(t, s.Create(ctx, "a/once", []byte("one")))
 			if err := s.Create(ctx, "a/once", []byte("two")); !errors.Is(err, store.ErrExists) {
-				t.Errorf("created twice: %v", err)
+				t.Errorf("creating an existing object: %v", err)
 			}
 			if got, err := store.ReadAll(ctx, s, "a/once"); err != nil || string(got) != "one" {
 				t.Errorf("%q %v", got, err)
 			}
-			for _, size := range []int{100, 12 << 20} { // interrupted within the first part, and after it
+			for _, size := range []int{100, 12 << 20} { // one object is smaller than a part, the other is larger
 				broken := io.MultiReader(bytes.NewReader(content(size)), iotest.ErrReader(io.ErrNoProgress))
 				if err := s.Put(ctx, "a/broken", broken); !errors.Is(err, io.ErrNoProgress) {
-					t.Errorf("a content that ends early: %v", err)
+					t.Errorf("writing content that ends early: %v", err)
 				}
 			}
 			if _, err := s.Stat(ctx, "a/broken"); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("a part of an object exists: %v", err)
+				t.Errorf("an incomplete object exists: %v", err)
 			}
 			if _, err := s.Get(ctx, "a/nothing", 0); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("read a missing object: %v", err)
@@ -103,14 +103,14 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v %v", names, err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "a/y")); err == nil {
-		t.Error("the empty folder still exists")
+		t.Error("Sweep has left the empty folder")
 	}
 	if _, err := os.Stat(filepath.Join(root, "b/.partial-object-3")); err != nil {
-		t.Error("a foreign object was removed")
+		t.Error("Sweep has removed a file outside of the prefix")
 	}
 }
 
-// In a bucket whose connections break often, an object exists if Put reports success.
+// Connections to the bucket break often. If Put reports success, the object exists.
 func TestBucketThatBreaks(t *testing.T) {
 	b := rig.NewBucket(t)
 	s := b.Open(t)
@@ -124,11 +124,11 @@ func TestBucketThatBreaks(t *testing.T) {
 			got, err := store.ReadAll(t.Context(), s, "object")
 			b.Break(nil)
 			if err == nil && !bytes.Equal(got, content(11<<20+int(seed))) {
-				t.Fatalf("seed %d: %d bytes, which differ from those that were written", seed, len(got))
+				t.Fatalf("seed %d: the read %d bytes differ from the written bytes", seed, len(got))
 			}
 		}
 		if got, err := store.ReadAll(t.Context(), s, "small"); createErr == nil && (err != nil || !bytes.Equal(got, []byte{byte(seed)})) {
-			t.Fatalf("seed %d: created, but: %v %v", seed, got, err)
+			t.Fatalf("seed %d: Create succeeded, but a read returns %v %v", seed, got, err)
 		}
 		for _, name := range []string{"object", "small"} {
 			assert.NilError(t, s.Delete(t.Context(), name))

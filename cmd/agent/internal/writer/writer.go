@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package writer prevents two clusters from writing to the same place of a store. Each cluster records its identity there, and a time until
-// which it may be writing.
+// Package writer prevents two clusters from writing to the same folder of a store. Each cluster records its identity there, and the time
+// until which it may write.
 package writer
 
 import (
@@ -31,25 +31,25 @@ const (
 // claim is the record of a role in the store.
 type claim struct {
 	Format int `json:"format"`
-	// Writer identifies the resource whose data is written, such as by its UID; empty if the caller gave no name.
+	// Writer identifies the resource whose data is written, such as by its UID; empty if the caller gave none.
 	Writer string `json:"writer,omitempty"`
 	// Process identifies the agent's process.
 	Process string `json:"process"`
-	// Until is the time after which the agent counts as ended even without a release; zero after it has ended.
+	// Until is the time at which the claim expires if the agent does not release it; zero after a release.
 	Until time.Time `json:"until,omitzero"`
-	// Since is the time at which the writer took the role over.
+	// Since is the time at which the writer took the role.
 	Since time.Time `json:"since"`
-	// Former are the writers before this one.
+	// Former are the earlier writers with this role.
 	Former []string `json:"former,omitempty"`
 }
 
 // mostFormer limits the number of recorded former writers.
 const mostFormer = 20
 
-// process is this one's.
+// process identifies this process.
 var process = func() string {
 	random := [8]byte{}
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	return fmt.Sprintf("%x", random)
 }()
 
@@ -63,8 +63,8 @@ type Lease struct {
 
 func name(role Role) string { return "writers/" + string(role) + ".json" }
 
-// Take claims a role for a writer. It fails with Refused while another writer has the place. It also fails if another writer has replaced
-// this one: two clusters that alternate would remove each other's backups.
+// Take claims a role for a writer. It fails with Refused while another writer has a claim. It also fails if another writer has replaced
+// this writer: two clusters that alternate would remove each other's backups.
 func Take(ctx context.Context, s store.Store, role Role, writer string, length time.Duration) (*Lease, error) {
 	l := &Lease{store: s, role: role, length: length, claim: claim{Format: manifest.Format, Writer: writer, Process: process, Since: time.Now().UTC().Truncate(time.Second)}}
 	for _, other := range []Role{Archive, Backup} {
@@ -112,7 +112,7 @@ func (l *Lease) replace(ctx context.Context) error {
 	return nil
 }
 
-// refuses returns an error if the claim of a role prevents a writer from taking a role.
+// refuses returns an error if this claim prevents a writer from taking a role.
 func (c *claim) refuses(s store.Store, of, role Role, writer string) error {
 	isOther := c.Writer != "" && writer != "" && c.Writer != writer
 	isUnnamed := (c.Writer == "" || writer == "") && of == role && c.Process != process
@@ -134,7 +134,7 @@ func (c *claim) who() string {
 	return "resource " + c.Writer
 }
 
-// Check fails with Refused if another writer has the place: this writer must not remove its objects.
+// Check fails with Refused if another writer has a claim: this writer must not remove the other writer's objects.
 func Check(ctx context.Context, s store.Store, writer string) error {
 	for _, role := range []Role{Archive, Backup} {
 		c, err := read(ctx, s, role)
@@ -148,7 +148,7 @@ func Check(ctx context.Context, s store.Store, writer string) error {
 	return nil
 }
 
-// read returns the claim of a role; nil for none. An unreadable claim is an incomplete write.
+// read returns the claim of a role; nil for none. An unreadable claim counts as an incomplete write.
 func read(ctx context.Context, s store.Store, role Role) (*claim, error) {
 	text, err := store.ReadAll(ctx, s, name(role))
 	if errors.Is(err, store.ErrNotFound) {
@@ -175,7 +175,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.write(ctx)
 }
 
-// Keep renews the lease until stop is called, which releases it. It calls lost if another process has taken the role.
+// Keep renews the lease until stop is called, which releases the lease. It calls lost if another process has taken the role.
 func (l *Lease) Keep(ctx context.Context, lost func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -188,7 +188,7 @@ func (l *Lease) Keep(ctx context.Context, lost func(error)) (stop func()) {
 			case <-time.After(l.length / 4):
 				if err := l.Renew(ctx); err != nil && contract.ReasonOf(err) == contract.ReasonRefused {
 					lost(err)
-				} // the next attempt may succeed; if none does, the claim ends
+				} // a later attempt may succeed; otherwise the claim expires
 			}
 		}
 	}()
@@ -199,15 +199,15 @@ func (l *Lease) Keep(ctx context.Context, lost func(error)) (stop func()) {
 	}
 }
 
-// Release records that the process has ended, so that the next one need not wait.
+// Release records that the process has ended, so that the next process need not wait.
 func (l *Lease) Release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if c, err := read(ctx, l.store, l.role); err != nil || c != nil && c.Process != process {
-		return // the claim ends by itself, or another writer has it
+		return // the claim expires, or another writer has it
 	}
 	l.claim.Until = time.Time{}
-	_ = l.write(ctx) // else it ends by itself
+	_ = l.write(ctx) // if this fails, the claim expires
 }
 
 func (l *Lease) write(ctx context.Context) error {

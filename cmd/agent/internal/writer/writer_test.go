@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// as runs f as another process.
+// as calls f with the identity of another process.
 func as(other string, f func()) {
 	before := process
 	process = other
@@ -21,7 +21,7 @@ func as(other string, f func()) {
 	f()
 }
 
-// Of two clusters that share a prefix, the second is refused while the first one works. After a takeover, the former writer is refused.
+// Two clusters share a prefix. The second cluster is refused while the first one works. After a takeover, the first one is refused.
 func TestTwoWriters(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
@@ -50,7 +50,7 @@ func TestTwoWriters(t *testing.T) {
 		_, reason := take(Archive, "a")
 		assert.Equal(t, reason, contract.Reason(""), "a pod that was killed starts again at once")
 	})
-	archive.Release(t.Context()) // the former process does not have the claim any more
+	archive.Release(t.Context()) // the former process no longer has the claim
 	as("4", func() {
 		l, _ := take(Archive, "a")
 		l.Release(t.Context())
@@ -90,6 +90,6 @@ func TestWritersWithoutNames(t *testing.T) {
 		_, err := Take(t.Context(), s, Archive, "", time.Hour)
 		assert.NilError(t, err)
 	})
-	l.claim.Until = time.Now().Add(-time.Second) // it was frozen
+	l.claim.Until = time.Now().Add(-time.Second) // as if the process had been frozen
 	assert.Equal(t, contract.ReasonOf(l.Renew(t.Context())), contract.ReasonRefused)
 }

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
-// etcd does not start with a certificate for another key, or without an authority. The agent names the fault and does not start etcd: an exit
-// of etcd would count against the data.
+// etcd does not start with a certificate for another key, or without a CA. In that case, the agent names the fault and does not start etcd:
+// an exit of etcd would count as damaged data.
 func TestCertificatesAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	recordCRC = 2 // a field number
+	recordCRC = 2 // field number
 	typeCRC   = 4
 	lastType  = 5
 	// longestRecord is longer than any record that etcd writes, and shorter than a typical damaged length.
@@ -28,18 +28,17 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errEnd marks an incomplete last record, which etcd has not acknowledged and truncates.
+// errEnd marks an incomplete last record. etcd truncates such a record, and has not acknowledged it.
 var errEnd = errors.New("the end of the log")
 
-// Inspect returns the evidence of damage to the write-ahead log, empty for none, and the end of the log.
-//
-// Each record has a checksum of all records before it. If a checksum does not match, etcd does not start. But if the length of a record is
-// damaged, etcd mistakes the record for the end of the log, as after a loss of power. etcd truncates the log there, and votes without
-// records that it had acknowledged. Inspect recognises a loss of power by its zeros: places that were not written are zero.
+// Inspect returns the evidence of damage to the write-ahead log, "" for none, and the end of the log. A record has a checksum of all
+// records before it. If a checksum does not match, etcd does not start. If the length of a record is damaged, etcd mistakes the record for
+// an incomplete last record, as after a power failure. It then truncates the log there, and votes without the records that it had
+// acknowledged. Inspect recognises a power failure by zeros in the places that were not written.
 func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil {
-		return "", last // there is no such pattern
+		return "", last // cannot fail: the pattern is valid
 	}
 	sum, track := uint32(0), &tracker{}
 	for _, file := range logs {
@@ -52,8 +51,8 @@ func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	return "", track.last
 }
 
-// readLog reads a file of the log to its end. It takes the checksum of the earlier files, and returns the checksum including this file.
-// An unreadable file is no error, because etcd itself reports it.
+// readLog reads a file of the log. sum is the checksum of the earlier files; the result includes this file. An unreadable file is no error,
+// because etcd itself reports it.
 func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -97,7 +96,7 @@ func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 	}
 }
 
-// sizes returns the number of bytes of a record, and of its padding.
+// sizes returns the sizes of a record and of its padding in bytes.
 func sizes(length uint64) (size, padding int64) {
 	if length>>63 == 1 {
 		padding = int64(length >> 56 & 7)
@@ -105,9 +104,9 @@ func sizes(length uint64) (size, padding int64) {
 	return int64(length & (1<<56 - 1)), padding
 }
 
-// followed reports whether the bytes of one record contain two consecutive records. In that case the record's length is damaged.
+// followed reports whether the bytes of one record contain two consecutive records. If they do, the record's length is damaged.
 func followed(frame []byte) bool {
-	const far = 16 << 20 // more bytes than a usual record
+	const far = 16 << 20 // larger than a usual record
 	for at := 0; at < min(len(frame), far); at += 8 {
 		first, rest, ok := cutRecord(frame[at:])
 		if !ok {
@@ -120,7 +119,7 @@ func followed(frame []byte) bool {
 	return false
 }
 
-// cutRecord returns the record at the start of some bytes, and the rest.
+// cutRecord returns the record at the start of data, and the remaining data.
 func cutRecord(data []byte) (found fields, rest []byte, ok bool) {
 	if len(data) < 8 {
 		return found, nil, false
@@ -140,7 +139,7 @@ func sumOf(record fields) uint32 {
 	return uint32(record.numbers[recordCRC]) //nolint:gosec // etcd writes 32 bits
 }
 
-// verify checks a record. It takes the checksum of all earlier records, and returns the checksum including this record.
+// verify checks a record. sum is the checksum of all earlier records; the result includes this record.
 func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	found, err := decode(record)
 	if err != nil {
@@ -163,7 +162,7 @@ func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	return sum, nil
 }
 
-// torn reports whether a sector of a frame was not written. The frame begins at an offset of its file.
+// torn reports whether a sector of a frame was not written. offset is the offset of the frame in its file.
 func torn(frame []byte, offset int64) bool {
 	for len(frame) > 0 {
 		n := min(int64(len(frame)), sector-offset%sector)

@@ -39,8 +39,8 @@ func program(t *testing.T, version string) string {
 	return file
 }
 
-// An image whose name has no version, but a digest, does not start on data of another minor version. The agent reads the version from the
-// image's program.
+// The name of the image has a digest and no version, so the agent reads the version from the image's program. It does not start etcd on
+// data of another minor version.
 func TestImageMustHaveTheVersion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ has, wanted, err string }{
@@ -134,7 +134,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Every file of the log of a real etcd identifies its cluster and member; a damaged file, or no log at all, does not.
+// Each file of a real etcd's log identifies the cluster and the member. A damaged file does not, nor does a folder without a log.
 func TestDataOfARealServer(t *testing.T) {
 	t.Parallel()
 	tools := os.Getenv("TOOLS")
@@ -143,7 +143,7 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 	program, err := filepath.Abs(filepath.Join(tools, "etcd"))
 	assert.NilError(t, err)
-	address := fmt.Sprintf("127.83.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff) // different runs of the tests use different addresses
+	address := fmt.Sprintf("127.83.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff) // each run of the tests uses another address
 	s := serverOf(t, func(s *Server) {
 		s.Pod, s.IP, s.Program = "etcd-0", address, program
 		s.Flags = []string{"--log-level=error"}
@@ -170,15 +170,15 @@ func TestDataOfARealServer(t *testing.T) {
 	assert.NilError(t, err)
 	data := s.Data(folder)
 	if want := (member.Identity{Cluster: answer.Cluster, Member: answer.Members[0].ID}); !data.Exists || data.Identity != want {
-		t.Errorf("the data says %+v, and etcd %+v", data, want)
+		t.Errorf("the data has the identity %+v, want etcd's %+v", data, want)
 	}
-	for range 20 { // so that the log has something
+	for range 20 { // adds records to the log
 		body := strings.NewReader(`{"key": "YQ==", "value": "` + strings.Repeat("YWJj", 20) + `"}`)
 		response, err := client.Post("http://"+address+":2379/v3/kv/put", "application/json", body)
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatal(response, err)
 		}
-		_ = response.Body.Close() // the relevant part was read
+		_ = response.Body.Close() // the test needs no more of the response
 	}
 	assert.NilError(t, process.Process.Kill())
 	_ = process.Wait() // it was killed
@@ -199,14 +199,14 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 }
 
-// damage finds every inverted byte of a real log except unused ones, and accepts a log with an incomplete end.
+// damage checks that Inspect reports every inverted byte of a real log except unused bytes, and accepts a log with an incomplete end.
 func damage(t *testing.T, s *Server, folder, log string) {
 	t.Helper()
 	whole, err := os.ReadFile(log)
 	assert.NilError(t, err)
 	used := len(bytes.TrimRight(whole, "\x00"))
 	try := func(change func(text []byte) []byte) string {
-		// This much unused space is enough.
+		// Keep only this much of the unused space, to save time.
 		text := change(append(slices.Clone(whole[:used]), make([]byte, 1<<17)...))
 		assert.NilError(t, os.WriteFile(log, text, 0o600))
 		found, _ := s.Inspect(folder)
@@ -224,12 +224,12 @@ func damage(t *testing.T, s *Server, folder, log string) {
 		}
 		at += int(8 + size + padding)
 	}
-	missed, step := 0, 1 // make test tries a part of the bytes
+	missed, step := 0, 1 // make test tries only some of the bytes
 	if testing.Short() {
 		step = 7
 	}
 	for at := 0; at < used; at += step {
-		// Where there are not two records behind a damaged length, nothing shows that it is one.
+		// Unless two records follow a damaged length, nothing shows that the length is damaged.
 		if found := try(func(text []byte) []byte { text[at] ^= 0xff; return text }); found == "" && !filling[at] && at < last-256 {
 			missed++
 		}
@@ -251,7 +251,7 @@ func damage(t *testing.T, s *Server, folder, log string) {
 	assert.NilError(t, os.WriteFile(log, whole, 0o600))
 }
 
-// Whatever is in a file, reading it comes to an end.
+// readIdentity returns for any content of the file.
 func FuzzReadIdentity(f *testing.F) {
 	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0x84, 8, 4, 16, 0, 0, 0, 0, 0})
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255})

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// peerPatience is the maximum time that a member may take to answer.
+	// peerPatience is the maximum time in which a member must answer.
 	peerPatience = time.Second
 	// longestAnswer limits the size of an answer.
 	longestAnswer = 1 << 20
@@ -32,7 +32,7 @@ type listed struct {
 	Learner  bool     `json:"isLearner"`
 }
 
-// Peers queries the other members of the set concurrently, with the request that etcd itself sends before it joins.
+// Peers queries the other members concurrently. etcd itself sends the same request before a member joins.
 func (s *Server) Peers(ctx context.Context) member.Peers {
 	ctx, cancel := context.WithTimeout(ctx, peerPatience)
 	defer cancel()

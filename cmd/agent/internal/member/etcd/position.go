@@ -22,12 +22,12 @@ const (
 
 // tracker follows the entries of a log.
 type tracker struct {
-	last   member.Position // of the log
-	agreed member.Position // the last seen entry that members have agreed on
+	last   member.Position // last entry of the log
+	agreed member.Position // last entry on which the members have agreed
 	open   []member.Position
 }
 
-// see takes the next record.
+// see processes the next record.
 func (t *tracker) see(record fields) {
 	data, err := decode(record.texts[recordData])
 	if err != nil {
@@ -37,7 +37,7 @@ func (t *tracker) see(record fields) {
 	case typeEntry:
 		t.last = member.Position{Term: data.numbers[entryTerm], Index: data.numbers[entryIndex]}
 		for len(t.open) > 0 && t.open[len(t.open)-1].Index >= t.last.Index {
-			t.open = t.open[:len(t.open)-1] // another leader's entries replace uncommitted entries
+			t.open = t.open[:len(t.open)-1] // entries of a new leader replace uncommitted entries
 		}
 		t.open = append(t.open, t.last)
 	case typeSnapshot:
@@ -51,7 +51,7 @@ func (t *tracker) see(record fields) {
 	}
 }
 
-// Follow returns a function that reads the entries that etcd has appended to its log since the last call. It returns the last committed
+// Follow returns a function that reads the entries that etcd has appended since the last call. The function returns the last committed
 // entry and the last entry.
 func (*Server) Follow(folder string) func() (agreed, last member.Position) {
 	var file string
@@ -63,7 +63,7 @@ func (*Server) Follow(folder string) func() (agreed, last member.Position) {
 			return track.agreed, track.last
 		}
 		if latest := logs[len(logs)-1]; latest != file {
-			// Records that were appended to the previous file are read at the agent's next start, or entries of this file supersede them.
+			// Last records of the previous file may be missing: the agent's next start reads them, or entries of this file replace them.
 			file, at, sum = latest, 0, 0
 		}
 		at, sum = track.readFrom(file, at, sum)
@@ -71,8 +71,8 @@ func (*Server) Follow(folder string) func() (agreed, last member.Position) {
 	}
 }
 
-// readFrom reads the complete records of a file from the offset at on; sum is the checksum of the records before at. It returns the offset
-// and the checksum after the last complete record. The next call continues there.
+// readFrom reads the complete records of a file, starting at the offset at. sum is the checksum of all earlier records. It returns the
+// offset and the checksum after the last complete record, where the next call continues.
 func (t *tracker) readFrom(file string, at int64, sum uint32) (int64, uint32) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -38,9 +38,9 @@ type Server struct {
 	Pod, Set, Namespace string
 	// UID and IP are the pod's UID and address.
 	UID, IP string
-	// Domain is the suffix of the pods' DNS names, such as my-etcd-headless.default.svc.
+	// Domain is the common suffix of the pods' DNS names, such as my-etcd-headless.default.svc.
 	Domain string
-	// Pods is the maximum number of pods of the set: Peers queries these.
+	// Pods is the maximum number of pods in the set. Peers queries all of them.
 	Pods int
 	// ServerTLS and PeerTLS are folders with tls.crt, tls.key and ca.crt; empty for connections without TLS.
 	ServerTLS, PeerTLS string
@@ -50,7 +50,7 @@ type Server struct {
 	Flags []string
 }
 
-// New returns the etcd of a pod with the name of a StatefulSet's pod.
+// New returns the etcd of a pod. The pod's name must be that of a pod of the StatefulSet.
 func New(s Server) (*Server, error) {
 	i := strings.LastIndex(s.Pod, "-")
 	if i < 1 {
@@ -76,10 +76,10 @@ func (s *Server) peerURL(pod string) string {
 	return scheme(s.PeerTLS) + "://" + pod + "." + s.Domain + ":" + peerPort
 }
 
-// StateAddress is the address of the agent's state while etcd, which uses the same port, does not run.
+// StateAddress is the address at which the agent serves its state until etcd runs. etcd then uses the same port.
 func (s *Server) StateAddress() string { return net.JoinHostPort(s.IP, metricsPort) }
 
-// WatchAddress is the address of the agent's state while etcd runs.
+// WatchAddress is the address at which the agent serves its state while etcd runs.
 func (s *Server) WatchAddress() string { return net.JoinHostPort(s.IP, watchPort) }
 
 func scheme(folder string) string {
@@ -89,7 +89,7 @@ func scheme(folder string) string {
 	return "https"
 }
 
-// listen returns the URLs to listen on: the pod's address, and the loopback address for people who log in to the pod.
+// listen returns the URLs to listen on: the pod's address, and the loopback address for users who log in to the pod.
 func (s *Server) listen(scheme, port string) string {
 	urls := scheme + "://" + net.JoinHostPort(s.IP, port)
 	if !net.ParseIP(s.IP).IsLoopback() {
@@ -115,7 +115,7 @@ func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string)
 	argv = append(argv, s.bootstrap(d, ticket)...)
 	argv = append(argv, s.tls(version)...)
 	if version.major == 3 && version.minor == 4 {
-		argv = append(argv, "--logger=zap") // the only one from 3.5 on
+		argv = append(argv, "--logger=zap") // the only logger since 3.5
 	}
 	argv = append(argv, s.Flags...)
 	// etcd reads environment variables as flags, and refuses to start if a variable contradicts a flag.
@@ -126,7 +126,7 @@ func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string)
 	return program, argv, env, nil
 }
 
-// bootstrap returns the flags that define the cluster of a new member. With data, etcd needs none.
+// bootstrap returns the flags that define the cluster of a new member. A member with data needs none.
 func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 	switch d.Start {
 	case member.Seed:
@@ -144,7 +144,7 @@ func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 			name := m.Name
 			if m.ID == ticket.Argument {
 				name = s.Pod
-			} else if name == "" { // never started: etcd requires a name here, and compares only the address
+			} else if name == "" { // the member was never started: etcd requires a name here, but compares only the address
 				name = fmt.Sprintf("unstarted-%d", i)
 			}
 			for _, url := range m.PeerURLs {
@@ -159,8 +159,8 @@ func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 	}
 }
 
-// tls returns the flags for certificates. Addresses of pods change, so a member's certificate has names. etcd accepts each caller with
-// a certificate of the members' authority; etcd does not compare the certificate's names with the caller's address.
+// tls returns the flags for certificates. A member's certificate has DNS names, because addresses of pods change. etcd accepts each client
+// with a certificate of the members' CA. It does not compare the certificate's names with the client's address.
 func (s *Server) tls(v version) []string {
 	var flags []string
 	if s.ServerTLS != "" {
@@ -202,8 +202,8 @@ func (s *Server) CheckVersion(wanted string) error {
 	return nil
 }
 
-// CheckCertificates returns the reason why etcd cannot start with the certificates in its folders, or nil. etcd's own error does not
-// distinguish this cause from others.
+// CheckCertificates returns the reason why etcd cannot start with the certificates in its folders, or nil. The error of etcd itself does
+// not name this reason.
 func (s *Server) CheckCertificates() error {
 	for _, folder := range []string{s.ServerTLS, s.PeerTLS} {
 		if folder == "" {
@@ -216,7 +216,7 @@ func (s *Server) CheckCertificates() error {
 	return nil
 }
 
-// loadCertificates reads the certificate, its key and the authority in a folder.
+// loadCertificates reads a folder with a certificate, its key and the CA.
 func loadCertificates(folder string) (pair tls.Certificate, authority *x509.CertPool, err error) {
 	if pair, err = tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")); err != nil {
 		return pair, nil, fmt.Errorf("tls.crt and tls.key: %w", err)
@@ -240,7 +240,7 @@ func loadCertificates(folder string) (pair tls.Certificate, authority *x509.Cert
 	return pair, authority, nil
 }
 
-// askVersion returns the version of the image's etcd. It treats an unknown version as a new one.
+// askVersion returns the version of the image's etcd. If the version is unknown, it returns a new one.
 func askVersion(program string) version {
 	if has, known := readVersion(program); known {
 		return has
@@ -248,7 +248,7 @@ func askVersion(program string) version {
 	return version{3, 6}
 }
 
-// readVersion runs the image's etcd for its version.
+// readVersion runs the image's etcd to read its version.
 func readVersion(program string) (has version, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

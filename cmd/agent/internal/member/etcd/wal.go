@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
-// Data reads the owner of the data in a folder. etcd uses a folder as data if it has a write-ahead log. Without a log, etcd creates new
-// data, regardless of other files in the folder.
+// Data reads the identity of the data in a folder. etcd uses the data in a folder only if it has a write-ahead log. Without a log, etcd
+// creates new data, regardless of other files in the folder.
 func (*Server) Data(folder string) member.Data {
 	entries, err := os.ReadDir(filepath.Join(folder, "member"))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -35,7 +35,7 @@ func (*Server) Data(folder string) member.Data {
 		return member.Data{Leftovers: true}
 	}
 	var problems error
-	for _, file := range slices.Backward(logs) { // their names are in the order of their age
+	for _, file := range slices.Backward(logs) { // the names sort by age
 		identity, err := readIdentity(file)
 		if err == nil {
 			return member.Data{Exists: true, Identity: identity}
@@ -45,13 +45,13 @@ func (*Server) Data(folder string) member.Data {
 	return member.Data{Exists: true, Problem: fmt.Sprintf("the write-ahead log does not show which member the data belongs to: %v", problems)}
 }
 
-// A file of the log consists of frames: a length and a record. A record is a protocol buffer of a type and its data. The first records of
-// each file are a checksum and the metadata.
+// A file of the log consists of frames. A frame has a length and a record. A record is a protocol buffer with a type and data. The first
+// records of each file are a checksum and the metadata.
 const (
 	recordType, recordData        = 1, 3 // field numbers
 	typeMetadata                  = 1
 	metadataNode, metadataCluster = 1, 2 // field numbers
-	// longestHead limits the bytes that are read for the first records.
+	// longestHead limits the bytes to read for the first records.
 	longestHead = 64 << 10
 )
 
@@ -87,10 +87,10 @@ func readIdentity(file string) (member.Identity, error) {
 	}
 }
 
-// formatID writes an id as etcd does.
+// formatID formats an ID as etcd does.
 func formatID(id uint64) string { return strconv.FormatUint(id, 16) }
 
-// readFrame returns the next record. The highest byte of its length counts the padding.
+// readFrame returns the next record. The highest byte of the length has the size of the padding.
 func readFrame(r io.Reader) ([]byte, error) {
 	var length uint64
 	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
@@ -119,7 +119,7 @@ type fields struct {
 
 var errFormat = errors.New("not in the format of etcd")
 
-// decode reads a protocol buffer of numbers and texts.
+// decode decodes a protocol buffer whose fields are numbers and texts.
 func decode(data []byte) (fields, error) {
 	found := fields{map[uint64]uint64{}, map[uint64][]byte{}}
 	for len(data) > 0 {

@@ -15,9 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// passwordOf returns the password of a member's account for one server of the member. If the member was recreated, its former server may
-// still run. That server has another UUID, so its logins fail. Replication passwords have at most 32 characters. The first characters satisfy
-// components that judge passwords.
+// passwordOf returns the password of a member's account for one server of the member. If the member was recreated, its old server may still
+// run. The old server has another UUID, so its logins fail. Replication passwords have at most 32 characters. The first characters satisfy
+// password validation components.
 func passwordOf(password, server string) string {
 	if server == "" {
 		return password
@@ -27,8 +27,8 @@ func passwordOf(password, server string) string {
 	return "Aa1-Bb2_" + hex.EncodeToString(mac.Sum(nil))[:24]
 }
 
-// cut locks the accounts of some members and ends their connections. It unlocks all other accounts, after it has set the password of each
-// server. Everything in the log up to cutEnd may have been sent to the locked members.
+// cut locks the accounts of some members and ends their connections. It sets the password of each server, and then unlocks all other
+// accounts. Everything in the log up to cutEnd may have been sent to the locked members.
 func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
 	if err := run(c, "SET SESSION sql_log_bin = 0"); err != nil {
 		return err
@@ -64,17 +64,17 @@ func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
 	return nil
 }
 
-// hasAdmitted reports whether a member's account has the password for a server.
+// hasAdmitted reports whether the account of a member has the password for this server.
 func (m *Member) hasAdmitted(ordinal int, server string) bool {
 	now, isKnown := m.admitted[ordinal]
 	return isKnown && now == server
 }
 
-// admit unlocks the account of a member. Another primary may have set another password: changes of accounts are not replicated.
+// admit unlocks the account of a member. Another primary may have set another password, because account changes are not replicated.
 func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 	alter := "ALTER USER " + Account(ordinal)
 	statements := []string{alter + " ACCOUNT UNLOCK"}
-	if !m.hasAdmitted(ordinal, id) { // a primary sets the same password after each start, and the user's settings may refuse that
+	if !m.hasAdmitted(ordinal, id) { // a primary sets the same password after each start; user settings may refuse reuse
 		statements = []string{alter + " PASSWORD EXPIRE NEVER PASSWORD HISTORY 0 PASSWORD REUSE INTERVAL 0 DAY",
 			alter + " IDENTIFIED BY " + server.Literal(passwordOf(m.Password, id)) + " ACCOUNT UNLOCK"}
 	}
@@ -88,7 +88,7 @@ func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 	return nil
 }
 
-// servers returns the servers that log in with their own passwords, by the ordinals of their members.
+// servers returns the servers that log in with the password of their server, by the ordinals of their members.
 func (m *Member) servers() map[int]string {
 	all := map[int]string{}
 	for ordinal, id := range m.admitted {

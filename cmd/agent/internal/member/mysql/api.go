@@ -20,18 +20,18 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// pinged is the parameter of a ping with the UUID of the server that the voter follows.
+// pinged is the parameter of a ping. It has the UUID of the server that the voter follows.
 const pinged = "server"
 
-// PingPath returns the path of a ping for a server.
+// PingPath returns the path of a ping to a server.
 func PingPath(server string) string {
 	return mysqlmember.PathPing + "?" + url.Values{pinged: {server}}.Encode()
 }
 
-// maxRequest bounds the body of an order.
+// maxRequest bounds the body of a request.
 const maxRequest = 64 << 10
 
-// Orders lists the operations of a Member that the operator can order.
+// Orders lists the operations of a Member that the operator can request.
 type Orders interface {
 	State(ctx context.Context) (mysqlmember.State, error)
 	Promise(ctx context.Context, epoch int64) error
@@ -46,11 +46,11 @@ type Orders interface {
 type API struct {
 	// Member returns the report and, while a server runs, the Member that executes its orders. Report.Instance belongs to that Member.
 	Member func() (mysqlmember.Report, Orders)
-	// Heard is called for each request of the operator, and for each ping of a voter of this server.
+	// Heard is called for each request of the operator, and for each ping of a voter that follows this server.
 	Heard func(operator bool)
 }
 
-// ServeHTTP answers the operator and other members.
+// ServeHTTP answers the operator and the agents of other members.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	operator, ping := isOperator(r.TLS), r.URL.Path == mysqlmember.PathPing
 	report, orders := a.Member()
@@ -59,7 +59,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == http.MethodGet && (ping || r.URL.Path == mysqlmember.PathState) {
 		if ping {
-			orders = nil // the answer has no state of the server
+			orders = nil // the answer then has no state of the server
 		}
 		a.answer(w, r.Context(), report, orders, nil, nil)
 		return
@@ -94,14 +94,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answer(w, r.Context(), report, orders, nil, order(w, r, report.Instance, orders, act))
 }
 
-// isFor reports whether a ping is for the data of this member. A voter that follows another server may reach this agent by the name of the
-// pod. A ping of an older agent names no server.
+// isFor reports whether a ping is for the data of this member. A voter that follows another server may reach this agent, because the pod
+// has the same name. A ping of an older agent names no server.
 func isFor(ping *http.Request, report mysqlmember.Report) bool {
 	server := ping.URL.Query().Get(pinged)
 	return server == "" || server == report.Server
 }
 
-// order reads an order, and executes it if it is for this start and this data.
+// order reads an order. It executes the order if the order names this start of the agent and this data.
 func order(w http.ResponseWriter, r *http.Request, instance string, orders Orders, act func(context.Context, mysqlmember.Request) error) error {
 	var q mysqlmember.Request
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -150,15 +150,15 @@ func (a *API) answer(w http.ResponseWriter, ctx context.Context, report mysqlmem
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer) // the client has disconnected
+	_ = json.NewEncoder(w).Encode(answer) // fails if the client has disconnected
 }
 
 func isOperator(state *tls.ConnectionState) bool {
 	return state != nil && len(state.VerifiedChains) > 0 && slices.Contains(state.PeerCertificates[0].DNSNames, mysqlmember.Operator)
 }
 
-// TLS returns the configuration of the API's server. The folder has tls.crt, tls.key and ca.crt, which are read at each
-// handshake, so that renewed ones are used.
+// TLS returns the configuration of the API's server. The folder has tls.crt, tls.key and ca.crt. Each handshake reads the files again, so
+// that renewed certificates are used.
 func TLS(folder string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		certificate, pool, err := readTLS(folder)

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// taken notes orders.
+// taken records orders.
 type taken struct {
 	orders []string
 	err    error
@@ -52,7 +52,7 @@ func (k *taken) Serve(_ context.Context, o mysqlmember.Order, demands int, voter
 	return k.note("serve %v %d %v %v %v", o, demands, voters, others, servers)
 }
 
-// Only the operator gives orders, and only to the start and the data that it observed.
+// Only the operator may send orders, and only to the start and the data that it has observed.
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	folder, ours, others := t.TempDir(), rig.NewAuthority(t), rig.NewAuthority(t)
@@ -125,7 +125,8 @@ func TestAPI(t *testing.T) {
 		t.Errorf("%d %+v %v", code, answer, err)
 	}
 
-	// The operator and a voter's ping are heard; another request of a member, and the ping of a voter of another server, are not.
+	// Heard is called for the operator and for a voter's ping. It is not called for other requests of a member, or for the ping of a voter
+	// of another server.
 	clear(heard)
 	for _, c := range []struct {
 		client *http.Client
@@ -137,7 +138,7 @@ func TestAPI(t *testing.T) {
 	}
 	assert.DeepEqual(t, heard, map[bool]int{false: 2, true: 1})
 
-	// Without a server there is a report, and no order is taken.
+	// Without a server, the API serves a report and refuses orders.
 	orders = nil
 	if code, answer, err = send(operator, "GET", "/state", ""); err != nil || code != 200 || answer.State != nil || answer.Report != report {
 		t.Errorf("%d %+v %v", code, answer, err)
@@ -147,7 +148,7 @@ func TestAPI(t *testing.T) {
 	}
 	orders = k
 
-	// New certificates of another authority are used without a restart.
+	// New certificates of another CA are used without a restart.
 	others.Write(t, folder, "mysql-0")
 	if _, _, err := send(others.Client(t, others, "mysql-0", "mysql-1"), "GET", "/state", ""); err != nil {
 		t.Error(err)
@@ -156,6 +157,6 @@ func TestAPI(t *testing.T) {
 		t.Error(code, err)
 	}
 	if _, _, err := send(operator, "GET", "/state", ""); err == nil {
-		t.Error("the former authority's certificates are still accepted")
+		t.Error("certificates of the old CA are still accepted")
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Facts about the real server on which the design rests. If one of them fails with a version, the design is wrong for that version.
+// Facts about the real server on which the design depends. If a test fails with a new version, the design does not work for that version.
 
-// F1: without an acknowledgement, a commit waits and is invisible to other sessions. F3: after KILL, the commit gets no answer OK; after
-// SIGTERM it may. F4: super_read_only waits for the commit. F5: a kill commits it. The log's end, not executed GTIDs, includes waiting commits.
+// F1: without an acknowledgement, a commit waits and is invisible to other sessions. F3: after KILL, the client gets no OK for the commit;
+// after SIGTERM, the client may get an OK. F4: super_read_only waits for the commit. F5: a kill commits the transaction. The log's end
+// includes waiting commits; executed GTIDs do not.
 func TestCommitsWait(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
@@ -32,18 +33,18 @@ func TestCommitsWait(t *testing.T) {
 	during := p.state(t)
 	assert.Equal(t, during.Executed, before.Executed)
 	if during.End.File != before.End.File || during.End.Offset <= before.End.Offset {
-		t.Errorf("the log ended at %v, and ends at %v while a commit waits", before.End, during.End)
+		t.Errorf("the log's end was %v, and is %v while a commit waits", before.End, during.End)
 	}
 
 	p.s.Exec("KILL QUERY " + session)
 	none(t, result)
 	p.s.Exec("KILL CONNECTION " + session)
 	if err := <-result; err == nil {
-		t.Error("KILL CONNECTION gives the answer OK")
+		t.Error("the client got OK after KILL CONNECTION")
 	}
 	assert.Equal(t, p.state(t).Waiting, 1, "KILL CONNECTION ends the wait")
 
-	// A demotion waits for the session, so it needs a deadline.
+	// A demotion waits for the session. Therefore it needs a deadline.
 	demoted := make(chan error, 1)
 	go func() {
 		_, err := p.s.Try("SET GLOBAL super_read_only = ON")
@@ -51,46 +52,47 @@ func TestCommitsWait(t *testing.T) {
 	}()
 	select {
 	case err := <-demoted:
-		t.Errorf("super_read_only does not wait: %v", err)
-	case <-time.After(time.Second): // a busy machine may hide an end, and causes none
+		t.Errorf("super_read_only did not wait: %v", err)
+	case <-time.After(time.Second): // on a busy machine the test passes too early, but it never fails
 	}
 
 	_, second := p.insert(t, 2)
 	none(t, second)
 	p.s.Kill()
 	if err := <-second; err == nil {
-		t.Error("a kill gives the answer OK")
+		t.Error("the client got OK after a kill")
 	}
 	p.again()
 	assert.Equal(t, p.rows(), "1", "a restart commits the waiting transaction; the write after the demotion does not exist")
 	if s := p.state(t); s.Writable || s.Role != "" {
-		t.Errorf("it starts as %+v", s)
+		t.Errorf("the server started with the state %+v", s)
 	}
 
-	// This server has transactions that the other servers lack, and would follow without an error.
+	// This server has transactions that the other servers lack. It would follow another server without an error.
 	assert.NilError(t, a.promote(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0))
 	assert.NilError(t, a.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0, nil, nil, nil))
 	a.s.Exec("INSERT INTO d.t VALUES (7)")
 	assert.NilError(t, p.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, a.source(), false))
 	until(t, "the old primary applies", func() bool { return p.rows() == "1 7" })
 	if s := p.state(t); !s.Connected || s.Problem != "" {
-		t.Errorf("a surplus is an error by itself: %+v", s)
+		t.Errorf("surplus transactions cause an error: %+v", s)
 	}
 
-	// A graceful stop ends the wait, and the client may have the answer OK. The row is on this server alone.
+	// A graceful stop ends the wait, and the client may get OK. Only this server has the row.
 	assert.NilError(t, a.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, 1, nil, []int{0, 2}, nil))
 	_, result = a.insert(t, 8)
 	a.waits(t, 1)
 	a.s.Signal(syscall.SIGTERM)
-	t.Logf("the client of a server that is stopped has the answer: %v", <-result)
+	t.Logf("the client of the stopped server got the answer: %v", <-result)
 	a.s.Kill()
 	a.again()
 	assert.Equal(t, a.rows(), "7 8")
 	assert.Equal(t, p.rows(), "1 7")
 }
 
-// F8: with semi-sync on as a source, a replica's applier waits for acknowledgements of that replica's replicas. F9: a replica that does not
-// acknowledge may show a row that the primary has not acknowledged. F7: a kill loses nothing of a relay log that is not applied yet.
+// F8: while semi-sync is on as a source, a replica's applier waits for acknowledgements of that replica's own replicas. F9: a replica that
+// does not acknowledge may show a row before the primary's commit is acknowledged. F7: after a kill, no unapplied transaction of the relay
+// log is lost.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
@@ -102,7 +104,7 @@ func TestReplicas(t *testing.T) {
 	until(t, "all is applied", func() bool { return a.s.Ask("SHOW TABLES IN d") == "t" })
 	a.s.Exec("SET GLOBAL rpl_semi_sync_source_enabled = ON")
 	write(0)
-	time.Sleep(time.Second) // a busy machine may hide a row, and causes none
+	time.Sleep(time.Second) // on a busy machine the test may miss a row, but it never fails
 	assert.Equal(t, a.rows(), "")
 	a.s.Exec("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
 	until(t, "the applier goes on", func() bool { return a.rows() == "0" })
@@ -127,7 +129,7 @@ func TestReplicas(t *testing.T) {
 	s := a.state(t)
 	assert.Equal(t, a.s.Ask("SELECT GTID_SUBSET('"+want+"', '"+s.Received+"')"), "1", "received %s of %s", s.Received, want)
 	assert.Equal(t, a.rows(), "0")
-	assert.Equal(t, contract.ReasonOf(a.promote(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0)), contract.ReasonBusy) // not before all is applied
+	assert.Equal(t, contract.ReasonOf(a.promote(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0)), contract.ReasonBusy) // refused until everything is applied
 	a.s.Exec("STOP REPLICA SQL_THREAD")
 	assert.NilError(t, a.Resume(ctx))
 	until(t, "the applier goes on", func() bool { return a.rows() == all })

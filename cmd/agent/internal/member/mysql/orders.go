@@ -20,39 +20,39 @@ import (
 
 // Member is the running server of a member, and the member's promises.
 type Member struct {
-	// Root holds the login with all rights, through the socket.
+	// Root logs in through the socket with all rights.
 	Root server.Options
 	// Volume stores the promises.
 	Volume *volume.Volume
-	// Ordinal is this member's number, and Members how many there may be.
+	// Ordinal is this member's number. Members is the maximum number of members.
 	Ordinal, Members int
 	// Password is the password of the accounts for replication. Each account belongs to one member.
 	Password string
 
-	mu sync.Mutex // one order at a time
-	// primary is the epoch that this server was promoted in; 0 for no primary.
+	mu sync.Mutex // serializes orders
+	// primary is the epoch in which this server was promoted; 0 if it was not.
 	primary     int64
-	unfinished  bool // a promotion failed half-way
+	unfinished  bool // a promotion has failed after it began
 	stopped     bool
-	ended       bool // the process of the server
+	ended       bool // the server's process has ended
 	demands     int
 	cutVoters   []int
 	cutOthers   []int
 	cutEnd      mysqlmember.Position
-	cutRevision int64          // that cutVoters belong to
-	admitted    map[int]string // for each member, the server whose password its account has; "" for the password of all members
+	cutRevision int64          // revision of cutVoters
+	admitted    map[int]string // member -> server whose password the member's account has; "" for the password of all members
 	progress    Progress
 	source      mysqlmember.Source
 	acks        bool
 }
 
-// Arguments returns the options with which the server must start: after a crash, it has nothing of its former role.
+// Arguments returns the options with which the server must start. After a crash, the server then has nothing of its earlier role.
 func Arguments(ordinal int) []string {
 	return []string{
 		"--server-id=" + strconv.Itoa(ordinal+1), "--super-read-only=ON", "--skip-replica-start=ON", "--event-scheduler=OFF",
 		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-replica-updates=ON", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1",
 		"--sync-relay-log=1", "--relay-log-recovery=OFF", "--relay-log=relay", "--replica-preserve-commit-order=ON", "--skip-name-resolve=ON",
-		"--replica-net-timeout=5", // in seconds: a primary that hangs sends no heartbeat (SOURCE_HEARTBEAT_PERIOD)
+		"--replica-net-timeout=5", // in seconds: a hanging primary sends no heartbeat (SOURCE_HEARTBEAT_PERIOD)
 		"--plugin-load-add=semisync_source.so", "--plugin-load-add=semisync_replica.so", "--plugin-load-add=mysql_clone.so",
 		"--rpl-semi-sync-source-enabled=OFF", "--rpl-semi-sync-replica-enabled=OFF", "--rpl-semi-sync-source-timeout=4294967295",
 		"--rpl-semi-sync-source-wait-point=AFTER_SYNC", "--rpl-semi-sync-source-wait-no-replica=ON", "--rpl-semi-sync-source-wait-for-replica-count=1",
@@ -62,16 +62,17 @@ func Arguments(ordinal int) []string {
 // Account returns the name of a member's account for replication. The primary refuses a member by locking its account.
 func Account(ordinal int) string { return "d3os_member_" + strconv.Itoa(ordinal) }
 
-// AgentAccount is the name of the account with all rights that only the agent uses.
+// AgentAccount is the name of the account with all rights. Only the agent uses it.
 const AgentAccount = "d3os_agent"
 
-// CloneAccount is the name of the account that copies the data of a member. It cannot follow a log, so that a copy acknowledges nothing.
+// CloneAccount is the name of the account that copies the data of a member. The account may not read the log, so a copying server
+// acknowledges nothing.
 const CloneAccount = "d3os_clone"
 
 // ArchiveAccount is the name of the account by which the archive reads the logs of members.
 const ArchiveAccount = "d3os_archiver"
 
-// isConnected reports whether a receiver is connected to this source: another server may have its address.
+// isConnected reports whether a receiver is connected to this source: another server may have the source's address.
 func isConnected(s mysqlmember.Source, status map[string]string) bool {
 	return s.Server == "" || status["Replica_IO_Running"] != "Yes" || status["Source_UUID"] == s.Server
 }
@@ -82,8 +83,7 @@ func isAt(s, other mysqlmember.Source) bool {
 	return s == other
 }
 
-// CreateAccounts creates the accounts for replication, for copies and for the archive. Only newly made data needs that: copies have the
-// accounts.
+// CreateAccounts creates the accounts for replication, for copies and for the archive. Only new data needs this: copies have the accounts.
 func (m *Member) CreateAccounts(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
 		password := " IDENTIFIED BY " + server.Literal(m.Password)
@@ -96,7 +96,7 @@ func (m *Member) CreateAccounts(ctx context.Context) error {
 	})
 }
 
-// Promise stops the receiver until a later order, and stores that orders of older epochs are refused. The stored revision does not change.
+// Promise stops the receiver until a later order, and makes the volume refuse orders of older epochs. The stored revision does not change.
 func (m *Member) Promise(ctx context.Context, epoch int64) error {
 	n, err := m.Volume.Notes()
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *Member) Promise(ctx context.Context, epoch int64) error {
 	})
 }
 
-// Follow makes the server receive from a source, and acknowledge or not. It never drops a relay log that is not applied.
+// Follow makes the server receive from a source, with or without acknowledgements. It never drops a relay log that is not applied.
 func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source, acknowledge bool) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary != 0 {
@@ -134,7 +134,7 @@ func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmemb
 		if acknowledge {
 			enabled = "SET GLOBAL rpl_semi_sync_replica_enabled = ON"
 		}
-		if isSame { // the receiver reads the setting when it starts; the relay log stays
+		if isSame { // the receiver reads the setting when it starts; the relay log is kept
 			if err := run(c, enabled, "START REPLICA"); err != nil {
 				return fmt.Errorf("follow member %d: %w", from.Ordinal, err)
 			}
@@ -166,8 +166,8 @@ func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmemb
 	})
 }
 
-// Resume starts the applier if an earlier server left a relay log that is not applied. A server starts without replication, and no order
-// changes that of a member before its relay log is applied.
+// Resume starts the applier if an earlier server left an unapplied relay log. A server starts without replication, and other orders are
+// refused until the relay log is applied.
 func (m *Member) Resume(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,17 +175,17 @@ func (m *Member) Resume(ctx context.Context) error {
 		return nil
 	}
 	err := m.session(ctx, drained)
-	if contract.ReasonOf(err) == contract.ReasonBusy { // it has been started
+	if contract.ReasonOf(err) == contract.ReasonBusy { // the applier was started
 		return nil
 	}
 	return wrap(err, "resume the applier")
 }
 
-// mostReserved is the maximum number of connections that are reserved for the agents.
+// mostReserved is the maximum number of connections that are kept free for the agents.
 const mostReserved = 20
 
-// Reserve limits the connections of each account, so that clients leave some for the agents. Otherwise a server without a free connection
-// would not answer, and the operator would consider it lost. A user's lower limit stays.
+// Reserve limits the connections of each account, so that clients leave some connections for the agents. A server without a free connection
+// would not answer its agent, and the operator would count the server as lost. A lower limit of a user is kept.
 func (m *Member) Reserve(ctx context.Context) error {
 	err := m.session(ctx, func(c *server.Conn) error {
 		var all, limit int
@@ -207,8 +207,8 @@ func (m *Member) Reserve(ctx context.Context) error {
 	return wrap(err, "reserve connections")
 }
 
-// Promote makes the server the primary of a ticket's epoch. The ticket is marked as used on disk before the server ends its replication.
-// The primary refuses all connections of members until Serve admits them, and becomes writable in the end.
+// Promote makes the server the primary of a ticket's epoch. It stores that the ticket is used before the server ends its replication. The
+// new primary refuses all connections of members until Serve admits them. It becomes writable in the last step.
 func (m *Member) Promote(ctx context.Context, t Ticket) error {
 	return m.order(ctx, t.Order, func(c *server.Conn) error {
 		if m.primary != 0 || m.unfinished {
@@ -234,8 +234,8 @@ func (m *Member) Promote(ctx context.Context, t Ticket) error {
 	})
 }
 
-// becomePrimary makes a server writable; the server must not replicate. Accounts cannot be locked while super_read_only is on. So offline
-// mode keeps members and clients out until the accounts are locked. If this fails half-way, the server must be killed: see Unprotected.
+// becomePrimary makes a server writable. The server must not replicate. Accounts cannot be locked while super_read_only is on: offline mode
+// keeps members and clients out until the accounts are locked. If a step fails, the server must be killed: see Unprotected.
 func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	var all []int
 	for i := range m.Members {
@@ -251,7 +251,7 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	if err := wrap(run(c, "SET GLOBAL offline_mode = ON", "SET GLOBAL super_read_only = OFF"), "prepare the primary"); err != nil {
 		return err
 	}
-	m.primary = epoch // from here on only the end of the process makes the server a follower
+	m.primary = epoch // after this, only the end of the process makes the server a follower
 	if err := m.cut(c, all, nil); err != nil {
 		return err
 	}
@@ -262,9 +262,9 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	return nil
 }
 
-// Serve makes the primary demand acknowledgements and refuse connections. Within one revision, a refused voter stays refused:
-// a delayed order does not admit it. servers has the UUIDs of members that log in with the passwords of their servers. Serve also makes
-// a read-only primary writable, such as after a failed demotion.
+// Serve sets the number of acknowledgements that the primary demands, and the connections that it refuses. A voter that was refused in a
+// revision is refused until the next one: a delayed order does not admit the voter. servers has the UUIDs of members that log in with the
+// password of their server. Serve also makes a read-only primary writable, for example after a failed demotion.
 func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 || m.unfinished {
@@ -274,12 +274,12 @@ func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cu
 		if o.Revision == m.cutRevision {
 			sticky = append(slices.Clone(cutVoters), m.cutVoters...)
 		}
-		if demands > 0 { // more is demanded before a replica may connect
+		if demands > 0 { // raise the demand before a replica may connect
 			if err := m.demand(c, demands); err != nil {
 				return err
 			}
 		}
-		if err := wrap(run(c, "SET GLOBAL super_read_only = OFF"), "prepare the primary"); err != nil { // accounts cannot be locked otherwise
+		if err := wrap(run(c, "SET GLOBAL super_read_only = OFF"), "prepare the primary"); err != nil { // accounts cannot be locked while super_read_only is on
 			return err
 		}
 		if err := m.cut(c, append(slices.Clone(sticky), cutOthers...), servers); err != nil {
@@ -302,7 +302,7 @@ func unique(all []int) []int {
 	return slices.Compact(all)
 }
 
-// demand sets how many acknowledgements a commit needs. Semi-sync is on before it returns, unless none is needed.
+// demand sets the number of acknowledgements that a commit needs. If the number is not 0, semi-sync is on when demand returns.
 func (m *Member) demand(c *server.Conn, demands int) error {
 	if demands == 0 {
 		m.demands = 0
@@ -323,8 +323,8 @@ func (m *Member) demand(c *server.Conn, demands int) error {
 	return nil
 }
 
-// disconnect ends the connections of locked accounts. A login in progress may have passed the check before the lock. Its connection id is
-// not above the present maximum, so disconnect ends it, too.
+// disconnect ends the connections of locked accounts. A login in progress may have passed the check before the lock. disconnect ends it,
+// too, because its connection ID is not above the present maximum.
 func disconnect(c *server.Conn, users []string) error {
 	if len(users) == 0 {
 		return nil
@@ -344,14 +344,14 @@ func disconnect(c *server.Conn, users []string) error {
 			return nil
 		}
 		for _, row := range rows {
-			_ = c.Do("KILL CONNECTION " + row[0]) // it may have ended
+			_ = c.Do("KILL CONNECTION " + row[0]) // the connection may have ended
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	return contract.Errorf(contract.ReasonBusy, "end the connections of %s: some are still open", strings.Join(users, ", "))
 }
 
-// Heartbeat writes a row. It does not wait long for its acknowledgement, which may come later.
+// Heartbeat writes a row. It waits only briefly for the acknowledgement, which may arrive later.
 func (m *Member) Heartbeat(ctx context.Context, o mysqlmember.Order) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 {
@@ -365,7 +365,7 @@ func (m *Member) Heartbeat(ctx context.Context, o mysqlmember.Order) error {
 	})
 }
 
-// order executes an order: it stores the order's epoch and revision, and then runs the effect.
+// order executes an order: it stores the order's epoch and revision, and then calls effect.
 func (m *Member) order(ctx context.Context, o mysqlmember.Order, effect func(*server.Conn) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -378,7 +378,7 @@ func (m *Member) order(ctx context.Context, o mysqlmember.Order, effect func(*se
 	return m.session(ctx, effect)
 }
 
-// session runs statements with a deadline: a server that hangs must not block the agent.
+// session calls do with a deadline, so that a hanging server does not block the agent.
 func (m *Member) session(ctx context.Context, do func(*server.Conn) error) error {
 	c, err := server.Connect(ctx, m.Root)
 	if err != nil {
@@ -401,12 +401,12 @@ func run(c *server.Conn, statements ...string) error {
 	return nil
 }
 
-// receives reports whether the receiver runs, connected or not. It ends by itself on some errors.
+// receives reports whether the receiver runs, connected or not. Some errors end the receiver.
 func receives(status map[string]string) bool {
 	return status != nil && status["Replica_IO_Running"] != "No"
 }
 
-// drained refuses when the relay log has transactions that are not applied.
+// drained fails with Busy if the relay log has transactions that are not applied.
 func drained(c *server.Conn) error {
 	row, err := c.Named("SHOW REPLICA STATUS")
 	if err != nil || row == nil {
@@ -422,8 +422,8 @@ func drained(c *server.Conn) error {
 	return contract.Errorf(contract.ReasonBusy, "the relay log has transactions that are not applied: received %s", row["Retrieved_Gtid_Set"])
 }
 
-// stopApplier ends the applier of a relay log whose transactions are all applied. The receiver has stopped, maybe within a transaction: MySQL
-// then waits a minute for the rest. The part was never acknowledged, and a new receiver gets the whole transaction.
+// stopApplier ends the applier of a relay log whose transactions are all applied. If the receiver has stopped within a transaction, MySQL
+// waits a minute for the rest of that transaction. This part was never acknowledged, and a new receiver gets the whole transaction.
 func stopApplier(c *server.Conn) error {
 	if err := leavePart(c); err != nil {
 		return err
@@ -431,8 +431,8 @@ func stopApplier(c *server.Conn) error {
 	return wrap(run(c, "STOP REPLICA"), "stop the applier")
 }
 
-// leavePart ends the applier within its present transaction, which is rolled back. It waits for the end, because an applier that is killed
-// and stopped at the same time waits for a minute, too.
+// leavePart ends the applier within its present transaction, which is rolled back. It waits for the applier's end: an applier that is
+// killed and stopped at the same time would wait a minute, too.
 func leavePart(c *server.Conn) error {
 	const applier = "FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID) "
 	rows, err := c.Rows("SELECT t.PROCESSLIST_ID " + applier + "WHERE a.PROCESSING_TRANSACTION <> ''")
@@ -443,7 +443,7 @@ func leavePart(c *server.Conn) error {
 		return nil
 	}
 	for _, row := range rows {
-		_ = c.Do("KILL " + row[0]) // it may have ended
+		_ = c.Do("KILL " + row[0]) // the thread may have ended
 	}
 	for range 500 {
 		running, err := c.Value("SELECT COUNT(*) " + applier)

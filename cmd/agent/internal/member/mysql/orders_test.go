@@ -17,11 +17,11 @@ import (
 func refused(t *testing.T, err error) {
 	t.Helper()
 	if contract.ReasonOf(err) != contract.ReasonRefused {
-		t.Errorf("it is not refused: %v", err)
+		t.Errorf("the order was not refused: %v", err)
 	}
 }
 
-// The orders of a failover, on real servers.
+// Real servers execute the orders of a failover.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
@@ -30,7 +30,7 @@ func TestOrders(t *testing.T) {
 	assert.NilError(t, <-result)
 	until(t, "b has the row", func() bool { return b.rows() == "1" })
 
-	// b is cut off, and stays so within the revision; a alone acknowledges.
+	// b is refused within this revision, so only a acknowledges.
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 1}, 1, []int{2}, nil, nil))
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 1}, 1, nil, nil, nil))
 	_, result = p.insert(t, 2)
@@ -46,7 +46,7 @@ func TestOrders(t *testing.T) {
 	refused(t, p.Promise(ctx, 2))
 	refused(t, p.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, a.source(), true))
 
-	// The next revision admits b as a reader, which does not acknowledge. A delayed order has no effect.
+	// The next revision admits b as a reader that does not acknowledge. A delayed order has no effect.
 	until(t, "b follows", func() bool { return b.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, p.source(), false) == nil })
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 1, nil, nil, nil))
 	until(t, "b has all", func() bool { return b.rows() == "1 2" })
@@ -56,17 +56,17 @@ func TestOrders(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// a promises, and b does not acknowledge: commits wait. The promise holds after a kill.
+	// a promises the epoch, and b does not acknowledge, so commits wait. The promise survives a kill.
 	assert.NilError(t, a.Promise(ctx, 3))
 	_, waiting := p.insert(t, 3)
 	p.waits(t, 1)
 	none(t, waiting)
 	until(t, "commits wait", func() bool { s := p.state(t); return s.Commits == mysqlmember.CommitsWait && s.Stalled > 0 })
 	if err := p.Demote(ctx, mysqlmember.Order{Epoch: 4, Revision: 2}, nil); contract.ReasonOf(err) != contract.ReasonBusy {
-		t.Errorf("a primary gives its epoch up while a commit waits: %v", err)
+		t.Errorf("a primary was demoted while a commit waits: %v", err)
 	}
 	if s := p.state(t); !s.Writable || s.Waiting != 1 || s.Promised != 2 {
-		t.Errorf("it does not go on as it was: %+v", s)
+		t.Errorf("the refused demotion changed the primary: %+v", s)
 	}
 	a.s.Kill()
 	a.again()
@@ -75,7 +75,7 @@ func TestOrders(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// b acknowledges from now on. It has the row already, so a heartbeat may be needed.
+	// From now on, b acknowledges. b has the waiting row already, so a heartbeat may be needed.
 	until(t, "b has the row that waits", func() bool { return b.rows() == "1 2 3" })
 	until(t, "b follows", func() bool { return b.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, p.source(), true) == nil })
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, 1, nil, nil, nil))
@@ -100,17 +100,17 @@ func TestOrders(t *testing.T) {
 	assert.NilError(t, <-result)
 	until(t, "a has all", func() bool { return a.rows() == "1 2 3 5" })
 
-	// The old primary is killed while a commit waits: the client gets no answer OK, and after the restart the server has a surplus.
+	// The old primary is killed while a commit waits. The client gets no OK. After the restart, the server has a surplus transaction.
 	none(t, waiting)
 	p.stop(t, syscall.SIGKILL)
 	if err := <-waiting; err == nil {
-		t.Error("a commit without an acknowledgement has the answer OK")
+		t.Error("the client got OK for a commit without an acknowledgement")
 	}
 	p.s.Kill()
 	p.again()
 	assert.Equal(t, p.s.Ask("SELECT GTID_SUBSET('"+p.state(t).Received+"', '"+b.state(t).Executed+"')"), "0")
 
-	// b gives up its epoch by an order, and refuses that epoch also after a restart.
+	// An order demotes b. b refuses the old epoch also after a restart.
 	refused(t, b.Demote(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, nil))
 	assert.NilError(t, b.Demote(ctx, mysqlmember.Order{Epoch: 4, Revision: 4}, func(s os.Signal) error { b.s.Signal(s); return nil }))
 	refused(t, b.Serve(ctx, mysqlmember.Order{Epoch: 4, Revision: 4}, 1, nil, nil, nil))
@@ -119,12 +119,12 @@ func TestOrders(t *testing.T) {
 	refused(t, b.promote(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, 1))
 	assert.Equal(t, b.rows(), "1 2 3 5")
 
-	// A replica is stopped in order, and takes no order from then on.
+	// A replica is stopped by SIGTERM, and then accepts no order.
 	a.stop(t, syscall.SIGTERM)
 	refused(t, a.Promise(ctx, 4))
 }
 
-// A commit waits for as many members as the order demands.
+// A commit waits for the number of acknowledgements in the order.
 func TestDemands(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
@@ -132,7 +132,7 @@ func TestDemands(t *testing.T) {
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 2}, 2, nil, nil, nil))
 	_, result := p.insert(t, 1)
 	assert.NilError(t, <-result)
-	assert.NilError(t, b.Promise(ctx, 2)) // it does not acknowledge any more
+	assert.NilError(t, b.Promise(ctx, 2)) // after the promise, b no longer acknowledges
 	_, result = p.insert(t, 2)
 	until(t, "a has the row", func() bool { return a.rows() == "1 2" })
 	p.waits(t, 1)

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// writes inserts rows at full speed until the returned function is called. A row is as large as an event can be, and a receiver syncs each
-// event, so it is within one of these transactions most of the time.
+// writes inserts rows at full speed until stop is called. A row has the maximum size of an event, and a receiver syncs each event. So the
+// receiver is within one of these transactions most of the time.
 func (n *node) writes(t *testing.T) (stop func()) {
 	t.Helper()
 	c, err := server.Connect(t.Context(), n.Root)
@@ -44,7 +44,8 @@ func (n *node) writes(t *testing.T) (stop func()) {
 	}
 }
 
-// within calls a function until it succeeds, and fails the test if one call takes long. MySQL waits a minute for the rest of a transaction.
+// within calls a function until it succeeds. It fails the test if one call takes long: MySQL would wait a minute for the rest of a
+// transaction.
 func within(t *testing.T, what string, do func() error) {
 	t.Helper()
 	until(t, what, func() bool {
@@ -57,8 +58,8 @@ func within(t *testing.T, what string, do func() error) {
 	})
 }
 
-// A receiver that stops during writes of the primary often stops within a transaction. Orders do not wait for the rest of the transaction,
-// nothing is lost, and the server stops immediately.
+// A receiver that stops while the primary writes often stops within a transaction. Orders do not wait for the rest of that transaction.
+// Nothing is lost, and the server stops immediately.
 func TestOrdersWithinATransaction(t *testing.T) {
 	t.Parallel()
 	p, _, b := cluster(t)
@@ -82,14 +83,14 @@ func TestOrdersWithinATransaction(t *testing.T) {
 			parts++
 		}
 		source := p.source()
-		source.Host = []string{"127.0.0.1", "localhost"}[o.Epoch%2] // for the agent, this is another source
+		source.Host = []string{"127.0.0.1", "localhost"}[o.Epoch%2] // the agent treats this name as another source
 		within(t, "following another member", func() error { return b.Follow(ctx, o, source, true) })
 		if parts > 2 {
 			break
 		}
 	}
 	if parts == 0 {
-		t.Error("the receiver never stopped within a transaction")
+		t.Error("the receiver never stopped within a transaction: the test shows nothing")
 	}
 	until(t, "it is connected", func() bool { return b.state(t).Connected && b.s.Ask("SELECT COUNT(*) FROM d.wide") != "0" })
 	began := time.Now()

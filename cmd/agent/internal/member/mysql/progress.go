@@ -13,17 +13,18 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// stalledAfter is the time for which sessions must wait without a committed transaction before commits wait.
+// stalledAfter is the time without a committed transaction after which waiting sessions count as blocked.
 const stalledAfter = 400 * time.Millisecond
 
 // Progress judges the commits of a primary from repeated observations.
 type Progress struct {
 	executed string
-	// good is the time of the last look at which no session waited, or a transaction had been committed since the previous look.
+	// good is the time of the last observation in which no session waited, or a transaction had been committed since the previous
+	// observation.
 	good time.Time
 }
 
-// judge adds an observation. It returns the state of commits, and for how long no commit has ended while sessions waited.
+// judge adds an observation. It returns the state of commits, and the time for which no commit has ended while sessions waited.
 func (p *Progress) judge(waiting int, executed string, now time.Time) (mysqlmember.Commits, time.Duration) {
 	if waiting == 0 || p.good.IsZero() || executed != p.executed {
 		p.executed, p.good = executed, now
@@ -38,7 +39,7 @@ func (p *Progress) judge(waiting int, executed string, now time.Time) (mysqlmemb
 	return mysqlmember.CommitsWait, stalled
 }
 
-// Look looks at a primary.
+// Look adds an observation of a primary.
 func (p *Progress) Look(c *server.Conn) (mysqlmember.Commits, error) {
 	waiting, err := waitingSessions(c)
 	if err != nil {

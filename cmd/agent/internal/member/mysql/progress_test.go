@@ -21,7 +21,7 @@ func TestProgress(t *testing.T) {
 		commits     mysqlmember.Commits
 		stalled     int
 	}{
-		{0, 1, "1", mysqlmember.CommitsBusy, 0}, // the first look shows no time
+		{0, 1, "1", mysqlmember.CommitsBusy, 0}, // one observation yields no duration
 		{400, 1, "1", mysqlmember.CommitsWait, 400},
 		{500, 2, "1-2", mysqlmember.CommitsBusy, 0},
 		{899, 1, "1-2", mysqlmember.CommitsBusy, 399},

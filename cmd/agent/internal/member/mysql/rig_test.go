@@ -41,14 +41,14 @@ func nodes(t *testing.T, n int) []*node {
 	return all
 }
 
-// again starts a member's server again after its end, with Arguments alone.
+// again restarts a member's server with only Arguments.
 func (n *node) again() {
 	n.s.More = append(n.s.More, "--super-read-only=ON")
 	n.s.Up()
 	n.Member = &Member{Root: n.Root, Volume: n.Volume, Ordinal: n.Ordinal, Members: n.Members, Password: n.Password}
 }
 
-// promote gives a member a ticket that was not used.
+// promote promotes a member with an unused ticket.
 func (n *node) promote(ctx context.Context, o mysqlmember.Order, demands int) error {
 	return n.Promote(ctx, Ticket{Order: o, Demands: demands})
 }
@@ -64,7 +64,7 @@ func (n *node) state(t *testing.T) mysqlmember.State {
 	return s
 }
 
-// cluster makes the first of three members the primary of epoch 1, with the others as voters.
+// cluster makes the first of three members the primary of epoch 1. The others are voters.
 func cluster(t *testing.T) (primary, a, b *node) {
 	t.Helper()
 	all := nodes(t, 3)
@@ -86,7 +86,7 @@ func until(t *testing.T, what string, is func() bool) {
 	rig.Until(t, what, is)
 }
 
-// insert writes a row in a new session. The channel receives the result, nil for success.
+// insert writes a row in a new session. result receives the error, nil for success.
 func (n *node) insert(t *testing.T, id int) (session string, result chan error) {
 	t.Helper()
 	c, err := server.Connect(t.Context(), n.Root)
@@ -101,7 +101,7 @@ func (n *node) insert(t *testing.T, id int) (session string, result chan error) 
 	return session, result
 }
 
-// waits blocks until a number of sessions wait for an acknowledgement.
+// waits blocks until this number of sessions wait for an acknowledgement.
 func (n *node) waits(t *testing.T, sessions int) {
 	t.Helper()
 	until(t, "sessions wait", func() bool { return n.state(t).Waiting == sessions })
@@ -111,12 +111,12 @@ func (n *node) rows() string {
 	return strings.ReplaceAll(n.s.Ask("SELECT id FROM d.t ORDER BY id"), "\n", " ")
 }
 
-// none fails the test if a commit has an answer. A busy machine may hide an answer, but never causes one.
+// none fails the test if a commit was answered. On a busy machine it may miss an answer.
 func none(t *testing.T, result chan error) {
 	t.Helper()
 	select {
 	case err := <-result:
-		t.Fatalf("the commit has an answer: %v", err)
+		t.Fatalf("the commit was answered: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
 }

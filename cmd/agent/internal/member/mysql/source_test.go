@@ -13,8 +13,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A receiver does not follow its source while it is connected to another server at that address. The state names the other server, and an
-// order to follow connects the receiver again.
+// A receiver does not follow its source while another server answers at the source's address. The state names the other server. The order
+// to follow connects the receiver to the other server.
 func TestOtherServerAtTheAddress(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 2)
@@ -39,7 +39,7 @@ func TestOtherServerAtTheAddress(t *testing.T) {
 	assert.Equal(t, receiver(), before, "it connects again although it follows")
 
 	p.s.Kill()
-	assert.NilError(t, os.Remove(filepath.Join(p.s.Data, "auto.cnf"))) // the next start is that of another server
+	assert.NilError(t, os.Remove(filepath.Join(p.s.Data, "auto.cnf"))) // makes the next start another server
 	p.again()
 	o = mysqlmember.Order{Epoch: 1, Revision: 2}
 	other := lead(o)

@@ -41,7 +41,7 @@ func (m *Member) State(ctx context.Context) (mysqlmember.State, error) {
 			return fmt.Errorf("check whether the server is writable: %w", err)
 		}
 		s.Writable = readOnly == "0"
-		// The relay log is read before the executed transactions: a transaction that leaves the relay log in between is then among the
+		// Read the relay log before the executed transactions. A transaction that is applied between the two reads is then among the
 		// executed ones.
 		row, err := c.Named("SHOW REPLICA STATUS")
 		if err != nil {
@@ -63,7 +63,7 @@ func (m *Member) State(ctx context.Context) (mysqlmember.State, error) {
 	return s, err
 }
 
-// replica adds the result of SHOW REPLICA STATUS.
+// replica sets the fields of the state that SHOW REPLICA STATUS has.
 func (m *Member) replica(s *mysqlmember.State, row map[string]string) {
 	s.Received = strings.Trim(s.Executed+","+strings.ReplaceAll(row["Retrieved_Gtid_Set"], "\n", ""), ",")
 	if s.Connected = row["Replica_IO_Running"] == "Yes"; s.Connected {
@@ -74,13 +74,13 @@ func (m *Member) replica(s *mysqlmember.State, row map[string]string) {
 	}
 	s.Source, s.Personal, s.Acknowledges = m.source.Ordinal, m.source.Personal, m.acks
 	s.ReadTo.File = row["Source_Log_File"]
-	s.ReadTo.Offset, _ = strconv.ParseUint(row["Read_Source_Log_Pos"], 10, 64) // 0 is before everything
-	s.Lag, _ = strconv.Atoi(row["Seconds_Behind_Source"])                      // NULL while it does not run, which Connected and Problem show
+	s.ReadTo.Offset, _ = strconv.ParseUint(row["Read_Source_Log_Pos"], 10, 64) // 0 is before every position
+	s.Lag, _ = strconv.Atoi(row["Seconds_Behind_Source"])                      // NULL while replication does not run; Connected and Problem then have the state
 	if s.Problem = row["Last_SQL_Error"]; s.Problem == "" {
 		s.Problem = row["Last_IO_Error"]
 	}
 	if s.Problem == "" && s.Role == mysqlmember.RoleReplica && row["Replica_SQL_Running"] != "Yes" {
-		s.Problem = "the applier does not run" // its lag is unknown
+		s.Problem = "the applier does not run" // the lag is unknown
 	}
 }
 
@@ -102,7 +102,7 @@ func (m *Member) ofPrimary(c *server.Conn, s *mysqlmember.State) error {
 	if end != nil {
 		s.End = mysqlmember.Position{File: end.File, Offset: end.Offset}
 	}
-	if s.Waiting, err = waitingSessions(c); err != nil && !errors.Is(err, errNoSemiSync) { // the next status shows that
+	if s.Waiting, err = waitingSessions(c); err != nil && !errors.Is(err, errNoSemiSync) { // the next query reports missing semi-sync
 		return err
 	}
 	commits, stalled := m.progress.judge(s.Waiting, s.Executed, time.Now())

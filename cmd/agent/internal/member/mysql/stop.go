@@ -17,20 +17,21 @@ import (
 )
 
 const (
-	// unheard limits the time for which a primary serves while neither a voter nor the operator reaches it. Such a primary may have been
-	// replaced. The kill does not protect acknowledged transactions, which are safe in any case: it frees clients and ends stale reads.
+	// unheard is the maximum time for which a primary serves while neither a voter nor the operator reaches it. Such a primary may have
+	// been replaced. The kill does not protect acknowledged transactions, which are safe anyway: it frees clients, and ends stale reads.
 	unheard = 10 * time.Second
 	// unanswered is the maximum time in which a primary that needs acknowledgements must answer its agent. A statement that changes
-	// accounts and waits for an acknowledgement blocks all logins, including logins of returning voters. Every order takes less time.
+	// accounts and waits for an acknowledgement blocks all logins, including those of voters that reconnect. Every order takes less time.
 	unanswered = 20 * time.Second
-	// demotion limits the time for writes to end before a stop.
+	// demotion is the time in which writes must end before a stop.
 	demotion = 2 * time.Second
 )
 
-// Silence holds the times since a voter, the operator and the agent last reached a primary.
+// Silence has the times since a voter, the operator and the agent last reached a primary.
 type Silence struct{ Voter, Operator, Agent time.Duration }
 
-// MustKill returns the reason why a server must be killed immediately, or "". A stop by SIGTERM would acknowledge the waiting commits.
+// MustKill returns the reason why a server must be killed immediately, or "". SIGTERM would make the server acknowledge the waiting
+// commits.
 func MustKill(s mysqlmember.State, since Silence) string {
 	switch {
 	case s.Unprotected:
@@ -43,22 +44,22 @@ func MustKill(s mysqlmember.State, since Silence) string {
 	return ""
 }
 
-// Stop ends the server, and refuses all further orders. A server that is not a primary gets SIGTERM. On SIGTERM, MySQL answers OK to waiting
-// commits. So a primary gets SIGTERM only after it has become read-only and no commit waits or may follow; otherwise Stop kills it, which
-// loses no acknowledged transaction.
+// Stop ends the server, and refuses all further orders. A server that is not a primary gets SIGTERM. On SIGTERM, MySQL answers OK to
+// waiting commits. Therefore a primary gets SIGTERM only after it is read-only, and no commit waits or can follow. Otherwise Stop kills the
+// server, which loses no acknowledged transaction.
 func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscall.Signal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped = true
 	with := syscall.SIGTERM
 	if m.primary == 0 && !m.unfinished {
-		_ = m.session(ctx, func(c *server.Conn) error { // a server that does not answer is stopped all the same
+		_ = m.session(ctx, func(c *server.Conn) error { // a server that does not answer is stopped anyway
 			err := run(c, "STOP REPLICA IO_THREAD")
 			if err == nil {
 				err = drained(c)
 			}
 			if err == nil {
-				err = leavePart(c) // or MySQL waits a minute for the rest of it
+				err = leavePart(c) // otherwise MySQL waits a minute for the rest of the transaction
 			}
 			return err
 		})
@@ -75,23 +76,23 @@ func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscal
 	return with, nil
 }
 
-// IsStopped reports whether an order or the end of the pod has ended the server, or is ending it.
+// IsStopped reports whether the server was stopped, or is being stopped, by an order or by the end of the pod.
 func (m *Member) IsStopped() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stopped
 }
 
-// End is called between the end of the server's process and the next start: an order for this server must not reach the next one.
+// End is called between the end of the server's process and the next start: an order for the ended server must not reach the next one.
 func (m *Member) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped, m.ended = true, true
 }
 
-// Demote makes the primary give up its epoch: it becomes read-only, promises the epoch of the order, and its server is stopped. If a commit
-// still waits after two seconds, it stays the primary and becomes writable again, even without the operator. If that step or the signal
-// fails, a later Serve makes it writable.
+// Demote ends the primary's epoch: the server becomes read-only, promises the epoch of the order, and is stopped. If a commit still waits
+// after two seconds, the server remains the primary and becomes writable again, even without the operator. If that step or the signal
+// fails, a later Serve makes the server writable.
 func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os.Signal) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,14 +117,14 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 	return nil
 }
 
-// writable undoes quiet.
+// writable reverts quiet.
 func (m *Member) writable(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
 		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "let the primary be written again")
 	})
 }
 
-// quiet makes the primary read-only, and returns the signal that ends it. It fails if a commit waits, because the change to read-only waits
+// quiet makes the primary read-only, and returns the signal that ends it. It fails if a commit waits, because setting super_read_only waits
 // for that commit.
 func (m *Member) quiet(ctx context.Context) (syscall.Signal, error) {
 	c, err := server.Connect(ctx, m.Root)
@@ -142,14 +143,14 @@ func (m *Member) quiet(ctx context.Context) (syscall.Signal, error) {
 		end := m.session(context.WithoutCancel(ctx), func(c *server.Conn) error { return run(c, "KILL CONNECTION "+session) })
 		return 0, errors.Join(fmt.Errorf("make the server read-only: %w", err), end)
 	}
-	// This precedes the search for waiting commits: a commit in between would wait, too.
+	// Look for XA transactions before waiting commits, so that a commit between the two queries is found.
 	writing, err := c.WritingXA()
 	if err != nil {
 		return 0, fmt.Errorf("look for XA transactions: %w", err)
 	}
 	with := syscall.SIGTERM
 	if len(writing) > 0 || c.Prepared() > 0 {
-		with = syscall.SIGKILL // XA COMMIT is not refused, and would be acknowledged without a voter
+		with = syscall.SIGKILL // XA COMMIT is not refused; after SIGTERM it would be acknowledged without a voter
 	}
 	waiting, err := waitingSessions(c)
 	if err == nil && waiting > 0 {

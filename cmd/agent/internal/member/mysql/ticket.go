@@ -15,7 +15,7 @@ import (
 // Verb is the action that a ticket allows.
 type Verb string
 
-// The verbs. The contract describes each.
+// The verbs. Package mysqlmember documents each.
 const (
 	Primary Verb = mysqlmember.TicketPrimary
 	Seed    Verb = mysqlmember.TicketSeed
@@ -29,7 +29,7 @@ type Ticket struct {
 	// Text is the whole ticket; empty for none.
 	Text string
 	Verb Verb
-	// primary has Order and Demands; join has Order.Revision, Source and Server; adopt has Mark.
+	// primary sets Order and Demands. join sets Order.Revision, Source and Server. adopt sets Mark.
 	Order   mysqlmember.Order
 	Demands int
 	Source  int
@@ -41,7 +41,7 @@ var markID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
 var serverUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// ParseTicket reads a ticket. An empty text and "none" mean no ticket, and are not an error.
+// ParseTicket parses a ticket. An empty text and "none" mean no ticket.
 func ParseTicket(text string) (Ticket, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "none" {
@@ -69,7 +69,7 @@ func ParseTicket(text string) (Ticket, error) {
 	return t, nil
 }
 
-// number reads a decimal number without a sign; -1 for anything else.
+// number parses a decimal number without a sign. It returns -1 for other texts.
 func number(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {

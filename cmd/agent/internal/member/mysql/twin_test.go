@@ -11,8 +11,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A pod and its claim were deleted by force, and the pod's server still runs, with the name and the account of the new member. With the
-// password of all members, the old server acknowledges a transaction that no voter has. With a password for each server, it cannot log in.
+// A pod and its claim were deleted by force, but the pod's server still runs, with the name and the account of the new member. If all
+// members have the same password, the old server acknowledges a transaction that no voter has. If each server has its own password, the old
+// server cannot log in.
 func TestTwin(t *testing.T) {
 	t.Parallel()
 	for name, isPersonal := range map[string]bool{"the password of all": false, "a password of each server": true} {
@@ -66,7 +67,7 @@ func TestTwin(t *testing.T) {
 				none(t, result)
 				return
 			}
-			assert.NilError(t, <-result) // acknowledged, and neither voter has it
+			assert.NilError(t, <-result) // acknowledged, but neither voter has the transaction
 			assert.Equal(t, again.rows()+b.rows(), "")
 		})
 	}

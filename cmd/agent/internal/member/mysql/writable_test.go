@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A demotion that is refused half-way leaves a writable primary, even if the operator does not run any more. The next order to serve ends a
-// remaining read-only mode.
+// A refused demotion leaves a writable primary, even if the operator no longer runs. If the primary is still read-only, the next order
+// Serve makes it writable.
 func TestWritableAgain(t *testing.T) {
 	t.Parallel()
 	p, _, _ := cluster(t)
@@ -25,7 +25,7 @@ func TestWritableAgain(t *testing.T) {
 	c, err := server.Connect(t.Context(), p.Root)
 	assert.NilError(t, err)
 	defer c.Close()
-	assert.NilError(t, c.Do("LOCK TABLES d.t WRITE")) // the server cannot become read-only
+	assert.NilError(t, c.Do("LOCK TABLES d.t WRITE")) // prevents the server from becoming read-only
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- p.Demote(ctx, mysqlmember.Order{Epoch: 2, Revision: 1}, nil) }()
@@ -44,7 +44,7 @@ func TestWritableAgain(t *testing.T) {
 	assert.NilError(t, <-written)
 	assert.DeepEqual(t, p.state(t).Cut, []int{2})
 
-	// The epoch is given up, but the server continues because no signal reaches it.
+	// The epoch has ended, but the server continues because the signal does not reach it.
 	failed := errors.New("no signal")
 	assert.ErrorIs(t, p.Demote(t.Context(), mysqlmember.Order{Epoch: 2, Revision: 2}, func(os.Signal) error { return failed }), failed)
 	assert.Assert(t, !p.IsStopped())

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A read-only server refuses COMMIT, but allows XA PREPARE and XA COMMIT. An XA transaction that is committed while the server stops is
-// not acknowledged unless a voter has it.
+// A read-only server refuses COMMIT, but accepts XA PREPARE and XA COMMIT. An XA transaction that is committed while the server stops is
+// acknowledged only if a voter has it.
 func TestXACommitDuringAStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, during []string
@@ -64,7 +64,7 @@ func TestXACommitDuringAStop(t *testing.T) {
 			case err := <-result:
 				assert.Assert(t, err != nil, "the commit was acknowledged, and the voters have %q and %q", a.rows(), b.rows())
 			case <-time.After(rig.Patience):
-				t.Error("the commit has no answer")
+				t.Error("the commit was not answered")
 			}
 		})
 	}

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chance provides the random numbers of tests. Each run draws the same ones unless SEED, a variable of the environment, is set.
+// Package chance provides the random numbers of tests. Each run gets the same numbers unless the environment variable SEED is set.
 package chance
 
 import (
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Seed returns a constant that is moved by SEED, and logs it.
+// Seed returns a constant to which SEED is added, and logs the result.
 func Seed(t testing.TB, constant int64) int64 {
 	t.Helper()
 	seed := int64(0)
@@ -25,7 +25,7 @@ func Seed(t testing.TB, constant int64) int64 {
 	return seed + constant
 }
 
-// New returns a source of random numbers with the seed of Seed.
+// New returns a source of random numbers that uses Seed.
 func New(t testing.TB, constant int64) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewSource(Seed(t, constant)))

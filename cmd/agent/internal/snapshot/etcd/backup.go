@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd makes a backup of an etcd cluster. From a backup, it makes the data of the first member of a new cluster.
+// Package etcd makes a backup of an etcd cluster. It restores a backup as the data of the first member of a new cluster.
 package etcd
 
 import (
@@ -36,10 +36,10 @@ const Flavour = "etcd"
 // object is the name of the snapshot in a backup.
 const object = "snapshot.db"
 
-// patience is the maximum time that a member may take to answer a request.
+// patience is the maximum time in which a member must answer a request.
 const patience = 15 * time.Second
 
-// Cluster holds the connection options of the members.
+// Cluster holds the options for connections to the members.
 type Cluster struct {
 	// Endpoint is an address that leads to any member, such as http://store.data.svc:2379.
 	Endpoint string
@@ -47,8 +47,8 @@ type Cluster struct {
 	TLS string
 }
 
-// Backup makes a backup of a cluster: the snapshot that one member streams, with the hash that the member sends at its end. The backup
-// includes every write that was acknowledged before its start. It returns the manifest, and the leftovers of earlier runs that it removed.
+// Backup makes a backup of a cluster: the snapshot that one member streams, followed by a hash. The backup includes every write that was
+// acknowledged before its start. It returns the manifest, and the leftovers of earlier runs that it removed.
 func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, []string, error) {
 	client, err := c.connect(ctx)
 	if err != nil {
@@ -118,8 +118,8 @@ func (c Cluster) certificates() (*tls.Config, error) {
 	return config, nil
 }
 
-// describe reads the cluster's data for the manifest. Its read is linearizable: the answering member has all writes that any member had
-// acknowledged.
+// describe sets the manifest's fields about the cluster. Its read is linearizable: the answering member has all writes that any member
+// acknowledged before.
 func (c Cluster) describe(ctx context.Context, client *clientv3.Client, m *manifest.Backup) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -136,7 +136,7 @@ func (c Cluster) describe(ctx context.Context, client *clientv3.Client, m *manif
 	return nil
 }
 
-// trailer computes the hash of its input except the last bytes, which are the hash that a member sends after a snapshot
+// trailer computes the hash of its input except the last bytes. The last bytes are the hash that a member sends after a snapshot
 // (https://etcd.io/docs/v3.6/op-guide/recovery/).
 type trailer struct {
 	hash hash.Hash
@@ -156,7 +156,7 @@ func (t *trailer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// verify fails unless the received bytes are a complete snapshot: pages of 512 bytes or more, and the hash.
+// verify fails unless the received bytes are a complete snapshot: pages of at least 512 bytes, followed by the hash.
 func (t *trailer) verify() error {
 	if t.n%512 != sha256.Size {
 		return fmt.Errorf("the member sent %d bytes, which are not a snapshot followed by its hash", t.n)

@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
-// A snapshot is good when it is whole and has its hash, in pieces of whatever size it comes.
+// A snapshot is valid if it is complete and its hash is right. The sizes of the received pieces do not matter.
 func TestTrailer(t *testing.T) {
 	t.Parallel()
 	random := chance.New(t, 1)
@@ -36,7 +36,7 @@ func TestTrailer(t *testing.T) {
 			check := newTrailer()
 			for piece := c.text; len(piece) > 0; {
 				n := min(size, len(piece))
-				_, _ = check.Write(piece[:n]) // never fails
+				_, _ = check.Write(piece[:n]) // cannot fail
 				piece = piece[n:]
 			}
 			if err := check.verify(); (err == nil) != c.good {

@@ -20,27 +20,27 @@ import (
 )
 
 // revisionGap is added to the revision of a restored cluster. It exceeds the number of changes that the old cluster can have made since the
-// backup. Clients that watched the old cluster then have to list again, and do not see other changes under known revisions
+// backup. Clients that watched the old cluster then list again. Without it, they would see other changes under revisions that they know
 // (https://etcd.io/docs/v3.6/op-guide/recovery/).
 const revisionGap = 1_000_000_000
 
 // Target is the volume of the first member of a new cluster.
 type Target struct {
-	// Volume is the root of the volume, Data the folder of the data in it, and Notes a folder that lives as long as the pod.
+	// Volume is the root of the volume. Data is the folder in it with the data. Notes is a folder that lives as long as the pod.
 	Volume, Data, Notes string
 	// Server is the etcd of the pod.
 	Server *etcd.Server
-	// UID is the pod's UID; the ids of the new cluster and its member are derived from it.
+	// UID is the pod's UID. The IDs of the new cluster and its member are derived from it.
 	UID string
 }
 
-// IsTaken reports whether a member has written to a volume, so that nothing must be restored to it.
+// IsTaken reports whether a member has written to a volume. In that case, nothing may be restored to the volume.
 func (t Target) IsTaken() (bool, error) {
 	free, err := member.IsFree(t.Volume, t.Server.Namespace+"/"+t.Server.Pod, t.Server.Data(filepath.Join(t.Volume, t.Data)))
 	return !free, err
 }
 
-// IsRestored reports whether the volume has restored data that no member has used yet. If so, it lets the member use the data.
+// IsRestored reports whether the volume has restored data that no member has used yet. If so, it allows the member to use the data.
 func (t Target) IsRestored() (bool, error) {
 	if _, err := os.Stat(member.Restored(t.Volume)); err != nil {
 		return false, nil //nolint:nilerr // it is created again
@@ -48,8 +48,8 @@ func (t Target) IsRestored() (bool, error) {
 	return true, member.NoteRestored(t.Notes)
 }
 
-// Restore creates the data of the first member of a new cluster from a backup, in the folder from which the member starts. The
-// folder appears atomically. Until then the volume also holds the snapshot.
+// Restore creates the data of the first member of a new cluster from a backup, in the folder in which the member looks for restored data.
+// The folder appears atomically. Before that, the volume also holds the snapshot.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	program, err := findProgram(ctx, s)
 	if err != nil {
@@ -62,7 +62,7 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the restore: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(work) }() // else the next restore does
+	defer func() { _ = os.RemoveAll(work) }() // otherwise the next restore removes the folder
 	file := filepath.Join(work, object)
 	if err := fetch(ctx, s, file); err != nil {
 		return err
@@ -102,14 +102,14 @@ func fetch(ctx context.Context, s restore.Source, path string) error {
 	return nil
 }
 
-// program is the image's program for restores: etcdutl, or before etcd 3.5 etcdctl.
+// program is the image's program for restores: etcdutl, or etcdctl before etcd 3.5.
 type program struct {
 	path string
 	// Raises reports whether the program can raise the revision.
 	raises bool
 }
 
-// findProgram fails unless the image can read the backup: an etcd does not start on the data of a newer one.
+// findProgram fails unless the image can read the backup: etcd does not start on the data of a newer etcd.
 func findProgram(ctx context.Context, s restore.Source) (program, error) {
 	b := s.Backup
 	if b.Server.Flavour != Flavour || len(b.Objects) != 1 {
@@ -122,11 +122,11 @@ func findProgram(ctx context.Context, s restore.Source) (program, error) {
 	if newer, image := isNewer(ctx, b.Server.Version, path); newer {
 		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
 	}
-	help, _ := exec.CommandContext(ctx, path, "snapshot", "restore", "--help").CombinedOutput() // without an answer, the program counts as one without the flag
+	help, _ := exec.CommandContext(ctx, path, "snapshot", "restore", "--help").CombinedOutput() // if the program fails, it counts as a program without the flag
 	return program{path, strings.Contains(string(help), "--bump-revision")}, nil
 }
 
-// restore runs the program to make the data of a cluster with one member.
+// restore runs the program to create the data of a cluster with one member.
 func (p program) restore(ctx context.Context, from, to string, t Target) error {
 	peer := t.Server.PeerURL()
 	args := []string{
@@ -147,7 +147,7 @@ func (p program) restore(ctx context.Context, from, to string, t Target) error {
 	return nil
 }
 
-// isNewer compares the release series of a backup with that of a program, which it returns.
+// isNewer reports whether a backup has a newer release series than a program. It also returns the program's version.
 func isNewer(ctx context.Context, backup, path string) (bool, string) {
 	words, err := exec.CommandContext(ctx, path, "version").Output()
 	if err != nil {

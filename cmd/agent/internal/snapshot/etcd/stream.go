@@ -15,12 +15,12 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// silence limits the time for which the members may send nothing during a snapshot. The client sets no limit: it waits forever for a member
-// that accepts its connection.
+// silence is the longest time for which the members may send nothing during a snapshot. The client has no such limit: it would wait forever
+// for a member that accepts its connection and then hangs.
 const silence = 30 * time.Second
 
-// stream writes the snapshot of a member, and verifies its hash. It fails when the members send nothing for the time limit, which does
-// not include waits for the store.
+// stream writes the snapshot of a member, and verifies its hash. It fails if the members send nothing for the time limit. Waits for the
+// store do not count.
 func (c Cluster) stream(ctx context.Context, client *clientv3.Client, to io.Writer, limit time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -43,14 +43,14 @@ func (c Cluster) stream(ctx context.Context, client *clientv3.Client, to io.Writ
 	return nil
 }
 
-// fromMember reads the data of a member, and fails if the member sends nothing for too long. Its error has the reason of a member's
-// failure, to distinguish it from a failure of the store.
+// fromMember reads the data of a member. It fails if the member sends nothing for too long. Its errors have the reason of a failed member,
+// which distinguishes them from failures of the store.
 type fromMember struct {
 	c        Cluster
 	ctx      context.Context
 	snapshot io.Reader
 	limit    time.Duration
-	timer    *time.Timer // ends ctx
+	timer    *time.Timer // cancels ctx
 }
 
 func (f *fromMember) Read(p []byte) (int, error) {

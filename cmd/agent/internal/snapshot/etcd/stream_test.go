@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// sender is a member that sends a snapshot in pieces, and then nothing if it hangs.
+// sender is a member that sends a snapshot in pieces. If it hangs, it then sends nothing.
 type sender struct {
 	etcdserverpb.UnimplementedMaintenanceServer
 	pieces [][]byte
@@ -38,7 +38,7 @@ func (m sender) Snapshot(_ *etcdserverpb.SnapshotRequest, to grpc.ServerStreamin
 	return nil
 }
 
-// slow is a store that takes longer for each piece than a member may be silent.
+// slow is a store that needs more time for each piece than a member may be silent.
 type slow struct {
 	io.Writer
 	each time.Duration
@@ -49,8 +49,8 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// A member that is killed or hangs while it sends its snapshot ends the backup with a reason; a slow store does not. The member has minutes
-// to answer. The slow store is tested only in `make verify`.
+// A member that is killed or hangs while it sends its snapshot ends the backup with a reason. A slow store does not. The first answer may
+// take minutes. The slow store is tested only in `make verify`.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	const short, long = time.Second, 5 * time.Minute

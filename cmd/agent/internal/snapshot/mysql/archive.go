@@ -23,44 +23,46 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Archive copies the transactions of a database to a store. It reads them from a voter, and archives only transactions that no failover can
+// Archive copies the transactions of a database to a store. It reads from a voter, and archives only transactions that no failover can
 // lose.
 type Archive struct {
 	Cluster
 	Store      store.Store
 	Recipients []age.Recipient
-	// Keys are Recipients as text.
+	// Keys holds Recipients as text.
 	Keys []string
-	// Source identifies the data, and Writer the resource. Epochs of primaries are compared only within one Writer.
+	// Source identifies the data, and Writer the resource. Epochs are compared only between primaries of the same Writer.
 	Source, Writer string
-	// Interval limits the age of transactions that are not archived yet. A segment of MaxBytes is closed earlier, and so is a file of MaxFile.
+	// Interval limits the age of transactions that are not archived yet. A segment of MaxBytes and a file of MaxFile end earlier.
 	Interval          time.Duration
 	MaxBytes, MaxFile int
-	// Archived is called whenever everything up to a moment is in the store; it may be nil.
+	// Archived is called when the store has everything up to a new moment; it may be nil.
 	Archived func(manifest.Head)
-	// Unproven archives every transaction of the primary. Tests use it to show that this loses data.
+	// Unproven archives every transaction of the primary without proof. Tests use it to show that a failover then loses archived
+	// transactions.
 	Unproven bool
 }
 
-// errMoved: another member must be read.
+// errMoved reports that the archive must read from another member.
 var errMoved = errors.New("another member is read from now on")
 
-// follower reads one member for the archive, until it must read another one.
+// follower reads from one member for the archive, until it must read from another one.
 type follower struct {
 	Archive
 	head   manifest.Head
 	newest string // name of the newest timeline in the store
-	// have are the transactions before the timeline, in the timeline and in the buffer.
+	// have has the transactions before the timeline, in the timeline and in the buffer.
 	have binlog.Set
-	last *contract.Position // the end of the last segment; nil before the first
-	// latest is the latest commit time of earlier transactions. high is the later of latest and the last moment that was reached.
+	last *contract.Position // end of the last segment; nil before the first
+	// latest is the latest commit time of earlier transactions. high is the later of latest and the last reached moment.
 	latest, high time.Time
 	proof        proof
 	stream
 	file
 }
 
-// Run archives until the context ends, or a failure. It begins a new timeline and fails with Gap where transactions cannot be read any more, or
+// Run archives until the context ends, or a failure. If transactions can no longer be read, or the database has lost some, it begins a new
+// timeline and fails with Gap.
 // the database has lost some.
 func (a *Archive) Run(ctx context.Context) error {
 	for {
@@ -106,7 +108,7 @@ func (f *follower) run(ctx context.Context) error {
 	return f.follow(ctx)
 }
 
-// prove calls the function prove. In a test with Unproven it needs no voters.
+// prove calls prove on the members. In a test with Unproven, no voter is needed.
 func (f *follower) prove(members []member) (proof, error) {
 	p, err := prove(members)
 	if f.Unproven && p.committed != nil {
@@ -115,7 +117,7 @@ func (f *follower) prove(members []member) (proof, error) {
 	return p, err
 }
 
-// resume finds the position up to which the store has the transactions.
+// resume finds the end of the archived transactions in the store.
 func (f *follower) resume(ctx context.Context) error {
 	heads, err := binlog.Heads(ctx, f.Store)
 	if err != nil {
@@ -149,7 +151,7 @@ func (f *follower) resume(ctx context.Context) error {
 	return nil
 }
 
-// read reads a timeline. A store may list new objects late, so read looks for a missing object again before it counts as missing.
+// read reads a timeline. A store may list new objects late. Therefore read looks for a missing object again before it reports it.
 func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeline, error) {
 	for try := 1; ; try++ {
 		t, err := binlog.Read(ctx, f.Store, head, "")
@@ -164,8 +166,8 @@ func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeli
 	}
 }
 
-// continues compares the archive with the primary. A primary with an older epoch than the archive's is no longer the primary. If the
-// primary lacks archived transactions, the database has lost them, and the end of the timeline is superseded.
+// continues compares the archive with the primary. A primary with an older epoch than the archive is outdated. If the primary lacks
+// archived transactions, the database has lost them, and the end of the timeline is superseded.
 func (f *follower) continues(ctx context.Context) error {
 	epoch := f.proof.primary.State.Epoch
 	if f.head.Writer == f.Writer && epoch < f.head.Epoch {
@@ -191,7 +193,7 @@ func (f *follower) continues(ctx context.Context) error {
 	return f.newTimeline(ctx, "Superseded", fmt.Sprintf("the primary of epoch %d lacks %s, which timeline %s has after %s: the database has lost them, or was restored", epoch, brief(nonEmpty(lost)), f.head.Timeline, at.Format(time.RFC3339Nano)))
 }
 
-// nonEmpty returns a set for a message.
+// nonEmpty returns a set as a list for a message.
 func nonEmpty(s binlog.Set) []string {
 	text := s.String()
 	if len(text) > 120 {
@@ -200,8 +202,8 @@ func nonEmpty(s binlog.Set) []string {
 	return []string{text}
 }
 
-// lostFrom returns the last moment of the timeline before transactions that the database has lost. Only a private key opens archived
-// transactions, so the result is the moment before the first segment with a lost transaction.
+// lostFrom returns the last moment of the timeline before transactions that the database has lost. The agent has no private key to read
+// archived transactions. Therefore the result is the moment before the first segment with a lost transaction.
 func (f *follower) lostFrom(ctx context.Context, lost binlog.Set) (time.Time, error) {
 	t, err := f.read(ctx, f.head)
 	if err != nil {
@@ -227,10 +229,10 @@ func (f *follower) newTimeline(ctx context.Context, reason, text string) error {
 	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on it can be restored from the next backup on", text, f.newest)
 }
 
-// begin begins a timeline after all safe transactions.
+// begin begins a timeline after all transactions that are safe now.
 func (f *follower) begin(ctx context.Context, reason string) error {
 	random := [4]byte{}
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	name := manifest.IDAfter(f.newest, time.Now(), random)
 	f.newest, f.last, f.have, f.latest = name, nil, f.proof.safe.Clone(), f.proof.primary.State.Clock
 	f.high = f.latest
@@ -247,8 +249,8 @@ func (f *follower) save(ctx context.Context) error {
 	return f.Store.Replace(ctx, manifest.TimelineFolder(f.head.Timeline)+manifest.HeadName, text)
 }
 
-// choose returns the member to read: a voter that still has every transaction that the archive lacks, else the primary, under the same
-// conditions as a voter. It begins a new timeline if no member has all of these transactions.
+// choose returns the member to read from: a voter that still has every transaction that the archive lacks, or else the primary, under the
+// same condition. It begins a new timeline if no member has all of these transactions.
 func (f *follower) choose(ctx context.Context) (member, server.Options, error) {
 	candidates := append(slices.Clone(f.proof.voters), f.proof.primary)
 	if f.proof.primary.State.Demands == 0 || f.Unproven {
@@ -273,7 +275,7 @@ func (f *follower) loginOf(m member) server.Options {
 	return server.Options{Address: net.JoinHostPort(f.Host(m.ordinal), strconv.Itoa(f.ServerPort)), User: mysql.ArchiveAccount, Password: f.Password}
 }
 
-// keeps reports whether a member's log has every transaction that the archive lacks.
+// keeps reports whether a member's log still has every transaction that the archive lacks.
 func (f *follower) keeps(ctx context.Context, m member, login server.Options) (bool, error) {
 	c, err := server.Connect(ctx, login)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// tries is the maximum number of started copies: a donor may disappear during a copy.
+	// tries is the maximum number of copies to start. (A donor may be lost during a copy.)
 	tries = 3
 	// catchUp is the default of Run.Patience.
 	catchUp = 2 * time.Minute
@@ -40,23 +40,23 @@ const (
 type Run struct {
 	Cluster
 
-	// Programs are the programs in the image.
+	// Programs are the programs of the image.
 	Programs restore.Programs
-	// Scratch is a folder with room for the data. A run removes the files that it makes there.
+	// Scratch is a folder on a volume with enough space for the data. A run removes the files that it creates there.
 	Scratch string
-	// Arguments are added to the servers'.
+	// Arguments are added to the arguments of the servers.
 	Arguments []string
 	// Patience limits two waits: until a voter has applied everything that the primary had when the backup began, and until the primary has
-	// everything in the copy. Default: two minutes.
+	// everything that the copy has. Default: two minutes.
 	Patience time.Duration
-	// Interfere is called between the steps of a copy. It is for tests; nil for none.
+	// Interfere is called between the steps of a copy. Tests set it; otherwise it is nil.
 	Interfere func(step string, donor int)
 
 	donor, primary member
 }
 
-// Backup makes a backup with every transaction that was acknowledged before the start of the backup. It returns the manifest, and the
-// removed leftovers of earlier runs.
+// Backup makes a backup with every transaction that was acknowledged before its start. It returns the manifest, and the leftovers of
+// earlier runs that it removed.
 func (r *Run) Backup(ctx context.Context, o draft.Options) (*manifest.Backup, []string, error) {
 	done, err := o.Claim(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Run) Backup(ctx context.Context, o draft.Options) (*manifest.Backup, []
 	if err != nil {
 		return nil, removed, fmt.Errorf("make a folder for the copy: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(work) }() // Kubernetes deletes the volume with the pod
+	defer func() { _ = os.RemoveAll(work) }() // the volume is deleted with the pod
 	onDisk, err := snapshot.OpenVolume(work)
 	if err != nil {
 		return nil, removed, err
@@ -93,7 +93,7 @@ func (r *Run) Backup(ctx context.Context, o draft.Options) (*manifest.Backup, []
 	return &d.Manifest, removed, nil
 }
 
-// copy makes a copy of a voter, and completes the manifest except its objects.
+// copy copies a voter, and sets all fields of the manifest except Objects.
 func (r *Run) copy(ctx context.Context, work string, m *manifest.Backup) (folder string, err error) {
 	for try := 1; ; try++ {
 		folder = filepath.Join(work, "copy-"+strconv.Itoa(try))
@@ -161,8 +161,8 @@ func (r *Run) caughtUp(ctx context.Context, c *server.Conn, had string) error {
 	})
 }
 
-// until waits for a condition, and fails with the given reason after Patience. until repeats the query while a member does not
-// answer, because the member may be restarting.
+// until waits for a condition. After Patience, it fails with the given reason. It repeats the query if a member does not answer, because
+// the member may be restarting.
 func (r *Run) until(ctx context.Context, reason contract.Reason, what string, is func() (bool, error)) error {
 	var last error
 	limit := cmp.Or(r.Patience, catchUp)
@@ -193,7 +193,7 @@ func contains(c *server.Conn, all, some string) (bool, error) {
 	return is == "1", nil
 }
 
-// check proves that a copy is complete and has no transaction that a failover may lose. It completes the manifest.
+// check fails unless a copy is complete and has no transaction that a failover may lose. It completes the manifest.
 func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest.Backup) error {
 	row, err := c.Named("SELECT STATE, BINLOG_FILE, BINLOG_POSITION FROM performance_schema.clone_status")
 	if err != nil {
@@ -229,11 +229,11 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 	} else if len(missing) > 0 {
 		m.Warnings = append(m.Warnings, "the primary had no event of these names, so they stay disabled: "+brief(missing))
 	}
-	return c.Do("RESET REPLICA ALL") // the file has the password of replication
+	return c.Do("RESET REPLICA ALL") // the file has the replication password
 }
 
-// survives waits until the primary has all transactions of the copy, and returns the primary's events. After a failover the new primary
-// must have these transactions, too; otherwise the database has lost transactions of the copy.
+// survives waits until the primary has all transactions of the copy, and returns the primary's events. After a failover, the new primary
+// must have these transactions, too. Otherwise the database has lost transactions of the copy.
 func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysqlmember.Event, err error) {
 	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
 		members, _ := r.look(ctx) // a member that does not answer is not a primary
@@ -254,7 +254,7 @@ func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (ev
 	return events, err
 }
 
-// describe adds the server and its tables to the manifest.
+// describe sets the manifest's server and tables.
 func (r *Run) describe(c *server.Conn, m *manifest.Backup) error {
 	m.Server = manifest.Server{Version: c.Version.Text, Flavour: c.Version.Flavour, UUID: r.donor.Server}
 	m.Tool = "clone " + c.Version.Text

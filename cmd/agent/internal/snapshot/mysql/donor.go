@@ -23,26 +23,26 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Cluster holds the connection options of the members of a database.
+// Cluster holds the options for connections to the members of a database.
 type Cluster struct {
-	// Host returns the name of a member's pod. Members is the maximum number of members.
+	// Host returns the host name of a member's pod. Members is the maximum number of members.
 	Host    func(ordinal int) string
 	Members int
 	// Port is the port of the agents, and ServerPort the port of the servers.
 	Port, ServerPort int
-	// TLS is the folder of a client's certificate for the agents: tls.crt, tls.key and ca.crt.
+	// TLS is a folder with a client certificate for the agents: tls.crt, tls.key and ca.crt.
 	TLS string
 	// Password is the password of the account that may copy a member.
 	Password string
 }
 
-// patience limits one request to an agent.
+// patience limits each request to an agent.
 const patience = 10 * time.Second
 
-// maxAnswer limits the answer of an agent. A database may have thousands of events.
+// maxAnswer limits the size of an agent's answer. A database may have thousands of events.
 const maxAnswer = 16 << 20
 
-// member is a member that answers with the state of its server.
+// member is a member that has answered with the state of its server.
 type member struct {
 	ordinal int
 	mysqlmember.Answer
@@ -60,7 +60,7 @@ func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysq
 	if err != nil {
 		return answer, err
 	}
-	// Members are inside the cluster: a proxy for the store does not lead to them.
+	// Members are inside the cluster, so the store's proxy is not used.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c Cluster) look(ctx context.Context) (members []member, problem error) {
 	return members, errors.Join(errs...)
 }
 
-// primaryOf returns the primary: a writable member, unless a member has promised a newer epoch.
+// primaryOf returns the primary: the writable member, unless a member has promised a newer epoch.
 func primaryOf(members []member) (member, error) {
 	var found member
 	newest := int64(0)
@@ -114,7 +114,7 @@ func primaryOf(members []member) (member, error) {
 	return found, nil
 }
 
-// votersOf returns the members that follow a primary and whose acknowledgements count, the one with the least lag first.
+// votersOf returns the members that follow a primary and whose acknowledgements count, sorted by lag.
 func votersOf(members []member, primary member) (voters []member) {
 	for _, m := range members {
 		s := m.State
@@ -127,8 +127,8 @@ func votersOf(members []member, primary member) (voters []member) {
 	return voters
 }
 
-// donorOf returns the member to copy: the voter with the least lag, or a primary that is alone. Voters have the acknowledged transactions,
-// and none that can be lost.
+// donorOf returns the member to copy: the voter with the least lag, or a primary without other members. Voters have all acknowledged
+// transactions, and no transaction that can be lost.
 func donorOf(members []member) (donor, primary member, err error) {
 	if primary, err = primaryOf(members); err != nil {
 		return donor, primary, err
@@ -143,7 +143,7 @@ func donorOf(members []member) (donor, primary member, err error) {
 	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: a backup begins when a voter is well", primary.ordinal)
 }
 
-// greet logs in to a member's server. It fails if another server answers than the one whose agent answered.
+// greet logs in to a member's server. It fails if the server is not the one whose agent answered.
 func (c Cluster) greet(ctx context.Context, m member) error {
 	conn, err := server.Connect(ctx, server.Options{Address: net.JoinHostPort(c.Host(m.ordinal), strconv.Itoa(c.ServerPort)), User: mysql.CloneAccount, Password: c.Password})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// setEvents sets the primary's status for the events of a copy, because a replica stores each event as disabled. It returns the disabled
-// events that the primary does not have.
+// setEvents sets the primary's status of each event in a copy, because a replica stores each event as disabled. It returns the disabled
+// events that the primary lacks.
 func setEvents(c *server.Conn, of []mysqlmember.Event) (missing []string, err error) {
 	status := map[[2]string]string{}
 	for _, e := range of {

@@ -19,30 +19,30 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// stream is the connection to a member, with the position up to which it was read.
+// stream is a connection to a member, and the position up to which it was read.
 type stream struct {
 	from    member
 	login   server.Options
 	version server.Version
 	syncer  *replication.BinlogSyncer
 	tracker binlog.Tracker
-	at      mysqlmember.Position // in the member's log
-	format  []byte               // the event that begins each file
-	id      string               // of the transaction that is being read
-	looked  time.Time            // when the members were asked
+	at      mysqlmember.Position // position in the member's log
+	format  []byte               // the event that must begin each file
+	id      string               // GTID of the current transaction
+	looked  time.Time            // when the members were last queried
 	proved  time.Time            // when the members last proved a position
-	since   time.Time            // of this connection
+	since   time.Time            // when this connection began
 	aim     *aim
 }
 
-// file is the file of the archive that is written.
+// file is the archive's current file.
 type file struct {
 	name    string
 	offset  uint64
-	isNew   bool // the next transaction begins a file
+	isNew   bool // the next transaction begins a new file
 	buffer  bytes.Buffer
 	segment manifest.Segment
-	first   time.Time // when the first event came into the buffer
+	first   time.Time // when the first event was added to the buffer
 	began   time.Time
 }
 
@@ -57,7 +57,7 @@ func (f *follower) pace() time.Duration {
 	return min(max(f.Interval/10, 200*time.Millisecond), 2*time.Second)
 }
 
-// follow takes transactions until the context ends, a request fails, or another member must be read.
+// follow reads transactions until the context ends, a request fails, or the archive must read from another member.
 func (f *follower) follow(ctx context.Context) error {
 	f.isNew, f.since, f.proved = true, time.Now(), time.Now()
 	if f.tracker.Original = true; f.last != nil {
@@ -99,7 +99,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// lookAgain queries the members for the safe transactions. It fails with errMoved if another member must be read from now on.
+// lookAgain queries the members for safe transactions. It fails with errMoved if the archive must read from another member.
 func (f *follower) lookAgain(ctx context.Context) error {
 	members, problem := f.look(ctx)
 	f.looked = time.Now()
@@ -109,7 +109,7 @@ func (f *follower) lookAgain(ctx context.Context) error {
 			return errors.Join(err, problem)
 		}
 		f.aim = nil
-		return nil // it may pass
+		return nil // the failure may be temporary
 	}
 	f.proved = time.Now()
 	if !p.isOf(f.proof) {
@@ -131,7 +131,7 @@ func (f *follower) lookAgain(ctx context.Context) error {
 	return f.aim.take(p)
 }
 
-// take handles an event. Before it takes a transaction, it waits until the transaction is safe.
+// take processes an event. Before a transaction's first event, it waits until the transaction is safe.
 func (f *follower) take(ctx context.Context, raw []byte) error {
 	f.tracker.Jump(raw)
 	e, err := f.tracker.Next(raw)
@@ -159,12 +159,12 @@ func (f *follower) take(ctx context.Context, raw []byte) error {
 	if e.Next != "" && e.Next != f.at.File {
 		f.at = mysqlmember.Position{File: e.Next, Offset: binlog.FirstOffset}
 	} else {
-		f.at.Offset = max(f.at.Offset, binlog.EndOf(raw)) // heartbeats carry the end of skipped events
+		f.at.Offset = max(f.at.Offset, binlog.EndOf(raw)) // a heartbeat has the end of skipped events
 	}
 	return nil
 }
 
-// open begins a transaction once it is safe.
+// open begins a transaction when the transaction is safe.
 func (f *follower) open(ctx context.Context, e binlog.Event) error {
 	switch {
 	case e.ID == "":
@@ -193,7 +193,7 @@ func (f *follower) open(ctx context.Context, e binlog.Event) error {
 	return nil
 }
 
-// add adds an event of a transaction to the file.
+// add appends an event of a transaction to the file.
 func (f *follower) add(ctx context.Context, raw []byte, e binlog.Event) error {
 	f.put(raw, e.Time)
 	if e.Ends {
@@ -209,8 +209,8 @@ func (f *follower) add(ctx context.Context, raw []byte, e binlog.Event) error {
 	return nil
 }
 
-// count adds the commit time of a transaction. If that time is before the commit time of an earlier transaction, or before a reached
-// moment, the moments in between are unclear.
+// count records the commit time of a transaction. If that time is before the commit time of an earlier transaction, or before a reached
+// moment, the moments in between have no unique state.
 func (f *follower) count(commit time.Time) {
 	s := &f.segment
 	s.Transactions++
@@ -245,7 +245,7 @@ func (f *follower) put(raw []byte, at time.Time) {
 		f.first = time.Now()
 		f.start(at)
 	}
-	_, _ = f.buffer.Write(moved) // never fails
+	_, _ = f.buffer.Write(moved) // cannot fail
 	f.offset += uint64(len(moved))
 	f.segment.To, f.segment.LastTime = f.offset, at
 }

@@ -11,19 +11,20 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// proof holds the facts that one query of the members proves.
+// proof holds the facts that follow from one query of the members.
 type proof struct {
 	primary member
 	voters  []member
 	// safe are the transactions that no failover loses: the primary has committed them, and a voter has them on its disk. A promotion needs
-	// the promises of voters, and the new primary has all transactions of these voters. If the primary is alone, all of its transactions
-	// are safe, because no other member may be promoted.
+	// the promises of voters, and the new primary has all transactions of these voters. If the primary is the only member, all its
+	// transactions are safe, because no other member can be promoted.
 	safe binlog.Set
-	// committed are the transactions of the primary.
+	// committed are the transactions that the primary has committed.
 	committed binlog.Set
 }
 
-// prove derives the facts from the states of members. It fails without a primary, and without a voter unless the primary is alone.
+// prove derives the facts from the members' states. It fails if there is no primary. It also fails if there is no voter, unless the primary
+// is the only member.
 func prove(members []member) (p proof, err error) {
 	if p.primary, err = primaryOf(members); err != nil {
 		return p, err
@@ -36,7 +37,7 @@ func prove(members []member) (p proof, err error) {
 	case p.primary.State.Demands == 0:
 		p.safe = p.committed
 		return p, nil
-	case p.primary.State.Demands > 1: // the operator's record requires at most one
+	case p.primary.State.Demands > 1: // the operator's record requires at most one acknowledgement
 		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements: this agent supports one", p.primary.ordinal, p.primary.State.Demands)
 	case len(p.voters) == 0:
 		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: nothing new is archived until one does", p.primary.ordinal)
@@ -53,7 +54,7 @@ func prove(members []member) (p proof, err error) {
 	return p, nil
 }
 
-// isOf reports whether two queries have seen the same primary.
+// isOf reports whether two queries saw the same primary.
 func (p proof) isOf(other proof) bool {
 	return p.primary.Server == other.primary.Server && p.primary.State.Epoch == other.primary.State.Epoch &&
 		(p.primary.State.Demands == 0) == (other.primary.State.Demands == 0)
@@ -69,20 +70,20 @@ func (p proof) voter(server string) (member, bool) {
 	return member{}, false
 }
 
-// aim is a moment to reach. The archive reaches the moment when it has all transactions that were committed before the moment.
+// aim is a moment to reach. The archive reaches it when the archive has all transactions that were committed before the moment.
 type aim struct {
-	// at is the moment, by the clock of the primary. No transaction after end was committed before at.
+	// at is the moment by the primary's clock. No transaction after the position end was committed before at.
 	at  time.Time
 	end mysqlmember.Position
-	// voter is the server of a voter that has received everything up to end. The voter's transactions in the next query include
-	// everything up to end.
+	// voter is the server of a voter that has received everything up to end. In the next query, the voter's transactions include everything
+	// up to end.
 	voter string
 	all   binlog.Set
 }
 
-// take updates the aim with the answers of another query. The aim needs two queries: the first finds a voter that has read up to end,
-// and the second returns all transactions that this voter has received. One query cannot return both, because a voter reads its position
-// first.
+// take updates the aim with another query. The aim needs two queries: the first finds a voter that has received everything up to end; the
+// second returns all transactions that this voter has received. One query is not sufficient, because a voter reads its position before its
+// transactions.
 func (a *aim) take(p proof) error {
 	if a.all != nil || p.primary.State.Demands == 0 {
 		return nil

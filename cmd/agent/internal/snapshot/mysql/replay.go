@@ -25,7 +25,7 @@ type replayed struct {
 	plan     *restore.Plan // nil for no replay
 }
 
-// prepare fails, before anything is written, if the moment cannot be reached.
+// prepare fails before anything is written if the moment cannot be reached.
 func (r *replayed) prepare(ctx context.Context, until *restore.Until, isScratch bool) (err error) {
 	if until != nil {
 		if r.plan, err = restore.PlanFor(ctx, r.source, *until); err != nil {
@@ -42,7 +42,7 @@ func (r *replayed) instance(folder string) *restore.Instance {
 	return &restore.Instance{Programs: r.programs, Data: folder, More: r.more, Settings: r.settings, Lock: r.lock}
 }
 
-// check counts the rows of all tables, and compares them with given numbers.
+// check counts the rows of all tables, and compares the numbers with rows.
 func (r *replayed) check(ctx context.Context, c *server.Conn, i *restore.Instance, rows map[string]int64, out *restore.Outcome) error {
 	counter, err := i.Connect(ctx)
 	if err != nil {
@@ -53,8 +53,8 @@ func (r *replayed) check(ctx context.Context, c *server.Conn, i *restore.Instanc
 	return err
 }
 
-// replay applies the archive to the files in a folder, with a server without a network, and stops the server cleanly. It leaves only the
-// transactions in the data. After an interrupted replay, start again with the backup.
+// replay applies the archive to the files in a folder, by a server without a network, and stops the server cleanly. The data then has only
+// the transactions. After an interrupted replay, the caller must start again with the backup.
 func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outcome, then func(*server.Conn, *restore.Instance) error) error {
 	i := r.instance(folder)
 	defer i.Kill()

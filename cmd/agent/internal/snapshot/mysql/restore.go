@@ -18,9 +18,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Restore puts the data of a backup on the empty volume of the first member of a new database. The data appears atomically, after all
-// checksums were verified and the archive was replayed up to until (nil: no replay). The member uses the data when the operator lets the
-// member begin the database.
+// Restore writes the data of a backup to the empty volume of the first member of a new database. The data appears atomically, after all
+// checksums were verified and the archive was replayed up to until (nil: no replay). The member uses the data when the operator allows the
+// member to begin the database.
 func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volume.Volume, until *restore.Until) (out restore.Outcome, err error) {
 	if err := fits(ctx, s, p); err != nil {
 		return out, err
@@ -34,7 +34,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 		return out, err
 	}
 	defer lock.Close()
-	if may, err := v.MayRestore(); !may || err != nil { // another restore had the lock before
+	if may, err := v.MayRestore(); !may || err != nil { // another restore may have had the lock before
 		return out, err
 	}
 	if err := os.RemoveAll(v.Restoring()); err != nil {
@@ -51,7 +51,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 	}
 	at("fetched")
 	if r.plan != nil {
-		r.lock = lock // a server that outlives this process prevents the next restore
+		r.lock = lock // if a server outlives this process, it prevents the next restore
 		if err := r.replay(ctx, v.Restoring(), &out, nil); err != nil {
 			return out, errors.Join(err, os.RemoveAll(v.Restoring()))
 		}
@@ -63,7 +63,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 // at is called between the steps of a restore. Tests end a process there.
 var at = func(string) {}
 
-// fits refuses, before anything is written, a backup that the image's server cannot start on.
+// fits refuses a backup on which the image's server cannot start. It writes nothing.
 func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 	b := s.Backup
 	if b.Base != manifest.Files || b.Server.Flavour != server.MySQL {
@@ -85,8 +85,8 @@ func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 	return s.Opens(ctx)
 }
 
-// Verify restores a backup to a new folder, starts a server on it, and checks its tables against the manifest. Then it replays the archive
-// up to until, unless until is nil. The folder is kept.
+// Verify restores a backup to a new folder, starts a server on it, and checks the tables against the manifest. Then it replays the archive
+// up to until (nil: no replay). It keeps the folder.
 func Verify(ctx context.Context, s restore.Source, p restore.Programs, folder string, more []string, until *restore.Until) (out restore.Outcome, err error) {
 	if err := restore.Compatible(s, p); err != nil {
 		return out, err

@@ -16,8 +16,8 @@ import (
 // firstFile is the name of a timeline's first file.
 const firstFile = "archive.000001"
 
-// next ends the file, and begins one with the description of the member's log. A file may end with an incomplete transaction; the next
-// file then has the complete transaction.
+// next ends the file, and begins another one with the format description of the member's log. A file may end with an incomplete
+// transaction. In that case, the next file has the complete transaction.
 func (f *follower) next(ctx context.Context) error {
 	f.isNew = false
 	name := firstFile
@@ -31,7 +31,7 @@ func (f *follower) next(ctx context.Context) error {
 	switch {
 	case f.name == "":
 	case f.buffer.Len() == 0 && f.offset == binlog.FirstOffset:
-		name = f.name // it has nothing
+		name = f.name // the file is empty
 	default:
 		if f.buffer.Len() == 0 {
 			f.start(time.Now().UTC().Truncate(time.Second))
@@ -70,14 +70,14 @@ func (f *follower) write(ctx context.Context) error {
 	return nil
 }
 
-// reach records the aim as reached if the archive has everything up to the aim.
+// reach records that the aim is reached, if the archive has everything up to the aim.
 func (f *follower) reach(ctx context.Context) error {
 	a := f.aim
 	if a == nil || f.tracker.IsOpen() {
 		return nil
 	}
 	isThere := a.all != nil && f.have.Contains(a.all)
-	if f.proof.primary.State.Demands == 0 || f.Unproven { // the primary's log shows that
+	if f.proof.primary.State.Demands == 0 || f.Unproven { // the primary's log alone is sufficient
 		isThere = f.from.State.Server == f.proof.primary.State.Server && f.at.File != "" && !before(f.at, a.end)
 	}
 	if !isThere {

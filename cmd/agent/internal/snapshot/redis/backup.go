@@ -17,16 +17,16 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// mostTries limits the attempts to copy all shards if slots or masters change during a copy.
+// mostTries limits the attempts to copy all shards. Slots or masters may change during an attempt.
 const mostTries = 3
 
-// errChanged reports that the copies of the shards are not consistent with each other.
+// errChanged reports that the shards' copies are inconsistent with each other.
 var errChanged = errors.New("slots were moved, or a server got another master, while the shards were copied")
 
 // Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each file has every write to its shard that was
-// acknowledged before the backup began, and some later ones. No key is missing: Backup verifies that no slot moved and no master changed
-// between the first copy and the last. It returns the manifest, and the removed leftovers of earlier runs. It fails with Busy if the slots
-// keep moving.
+// acknowledged before the backup began, and some later writes. No key is missing: Backup verifies that no slot was moved and no master
+// changed between the first copy and the last. It returns the manifest, and the leftovers of earlier runs that it removed. It fails with
+// Busy if slots do not stop moving.
 func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, []string, error) {
 	program, err := server.Find("redis-cli")
 	if err != nil {
@@ -65,15 +65,15 @@ func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, 
 	}
 }
 
-// backup is one try.
+// backup is one attempt.
 type backup struct {
 	copier
 	draft   *draft.Draft
-	layout  *layout      // before the first copy
+	layout  *layout      // as of before the first copy
 	sources map[int]node // by shard
 }
 
-// run copies all shards, and writes the manifest. It fails with errChanged if the copies are not consistent with each other.
+// run copies all shards and writes the manifest. It fails with errChanged if the copies are inconsistent with each other.
 func (b *backup) run(ctx context.Context) error {
 	m := &b.draft.Manifest
 	m.Server, m.Tool = manifest.Server{Flavour: Flavour}, "redis-cli"
@@ -114,14 +114,14 @@ func (b *backup) shard(ctx context.Context, i int) error {
 		return err
 	}
 	if version := said.info["redis_version"]; snapshot.Series(version) >= snapshot.Series(m.Server.Version) {
-		m.Server.Version = version // the newest, if they differ: an older server may not be able to read its file
+		m.Server.Version = version // the newest version: an older server may be unable to read its file
 	}
 	m.Shards = append(m.Shards, manifest.Shard{Slots: of.master.slots.String(), Keys: said.keys})
 	m.Objects = append(m.Objects, stored)
 	return nil
 }
 
-// because returns errChanged if a change of the cluster caused a failure: a server aborts its transfer when it gets another master or no master.
+// because returns errChanged if a change of the cluster is the cause of err: a server aborts a transfer when its master changes.
 func (b *backup) because(ctx context.Context, err error) error {
 	reason := contract.ReasonOf(err)
 	if ctx.Err() != nil || reason != contract.ReasonDumpFailed && reason != contract.ReasonServerUnreachable {

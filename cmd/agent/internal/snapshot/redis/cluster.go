@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redis makes a backup of a Redis Cluster. From a backup, it makes the data of the masters of a new cluster.
+// Package redis makes a backup of a Redis Cluster. It restores a backup as the data of the masters of a new cluster.
 package redis
 
 import (
@@ -22,15 +22,15 @@ import (
 // Flavour is the name of the server in manifests.
 const Flavour = "redis"
 
-// Cluster holds the connection options of the servers.
+// Cluster holds the options for connections to the servers.
 type Cluster struct {
-	// Server is the HOST:PORT of any server of the cluster.
+	// Server is the HOST:PORT of one server of the cluster.
 	Server string
 	// Password is the password of all servers; empty for none.
 	Password string
 }
 
-// answerTime is the maximum time that a server may take to answer a request.
+// answerTime is the maximum time in which a server must answer a request.
 const answerTime = 5 * time.Second
 
 // servers holds connections to the servers of a cluster.
@@ -38,12 +38,12 @@ type servers struct {
 	Cluster
 	mu      sync.Mutex
 	clients map[string]*redis.Client // by address
-	known   []string                 // addresses that answered when the cluster was at rest
+	known   []string                 // the servers that answered when the cluster was last at rest
 
-	patience time.Duration // time limit until the slots are at rest
+	patience time.Duration // maximum wait until the slots are at rest
 }
 
-// silence prevents the client from writing to the error output: failures are in the result.
+// silence turns the client's log off, because the result has all failures.
 var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 
 type silent struct{}
@@ -59,7 +59,7 @@ func (s *servers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, client := range s.clients {
-		_ = client.Close() // nothing waits for an answer
+		_ = client.Close() // no request is pending
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *servers) hangUp(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if client := s.clients[address]; client != nil {
-		_ = client.Close() // nothing waits for an answer
+		_ = client.Close() // no request is pending
 		delete(s.clients, address)
 	}
 }
@@ -79,7 +79,7 @@ func (s *servers) client(address string) *redis.Client {
 	if s.clients[address] == nil {
 		s.clients[address] = redis.NewClient(&redis.Options{
 			Addr: address, Password: s.Password,
-			// Redis 6.2 and 7.0 support only this version of the protocol, and it is sufficient.
+			// Redis 6.2 and 7.0 support only this version of the protocol.
 			Protocol: 2, DisableIdentity: true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			MaxRetries:               -1, DialerRetries: 1, PoolSize: 2, ContextTimeoutEnabled: true,
@@ -89,7 +89,7 @@ func (s *servers) client(address string) *redis.Client {
 	return s.clients[address]
 }
 
-// answer is the view of one server.
+// answer is the answer of one server: its view of the cluster, and its information.
 type answer struct {
 	view
 	info info
@@ -113,7 +113,7 @@ func (s *servers) ask(ctx context.Context, address string) (answer, error) {
 	return answer{view: v, info: parseInfo(all.Val()), keys: keys.Val()}, nil
 }
 
-// info is the answer to INFO.
+// info is the parsed answer to INFO.
 type info map[string]string
 
 func parseInfo(text string) info {
@@ -126,7 +126,7 @@ func parseInfo(text string) info {
 	return i
 }
 
-// offset returns a position in the stream of writes; -1 for an unknown one.
+// offset returns a position in the replication stream; -1 if it is unknown.
 func (i info) offset(name string) int64 {
 	n, err := strconv.ParseInt(i[name], 10, 64)
 	if err != nil {
@@ -135,12 +135,12 @@ func (i info) offset(name string) int64 {
 	return n
 }
 
-// isLinked reports whether a replica gets the writes of its master.
+// isLinked reports whether a replica receives the writes of its master.
 func (i info) isLinked() bool {
 	return i["role"] == "slave" && i["master_link_status"] == "up" && i["master_sync_in_progress"] == "0" && i["loading"] == "0"
 }
 
-// isDenied reports whether words of Redis refuse an account or its password.
+// isDenied reports whether an error of Redis refuses an account or its password.
 func isDenied(words string) bool {
 	for _, code := range []string{"NOAUTH", "WRONGPASS", "NOPERM", "invalid password"} {
 		if strings.Contains(words, code) {

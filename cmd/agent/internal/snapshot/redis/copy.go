@@ -17,14 +17,14 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// The time for a replica to receive everything that its master had when the backup began, and the time for which a server may show no
-// activity while it is copied.
+// stepTime is the time in which a replica must receive everything that its master had when the backup began. silenceTime is the longest
+// time without activity of a server that is being copied.
 const (
 	stepTime    = 30 * time.Second
 	silenceTime = time.Minute
 )
 
-// source returns the server to copy a shard from, and reports whether that is a replica. It selects a replica that has all writes that the
+// source returns the server to copy a shard from, and reports whether it is a replica. It selects a replica that has all writes which the
 // master had in the layout, or else the master. It fails with errChanged if a replica has another master.
 func (s *servers) source(ctx context.Context, l *layout, of shard) (node, bool, error) {
 	wanted := l.answers[of.master.id].info.offset("master_repl_offset")
@@ -50,7 +50,7 @@ func (s *servers) source(ctx context.Context, l *layout, of shard) (node, bool, 
 	return of.master, false, nil
 }
 
-// follows reports whether a server is the master of a shard or a replica of it, with the same history of writes.
+// follows reports whether a server is a shard's master or the master's replica, with the same replication history.
 func follows(a answer, of shard, history string) bool {
 	return (a.own.id == of.master.id || a.own.is("slave") && a.own.master == of.master.id) && a.info["master_replid"] == history
 }
@@ -61,7 +61,7 @@ type copier struct {
 	program string
 }
 
-// copy writes the RDB of a server. It fails with DumpFailed if the RDB is incomplete.
+// copy writes the RDB file of a server. It fails with DumpFailed if the file is incomplete.
 func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,14 +87,14 @@ func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 	check := &rdb{to: to}
 	_, copyErr := io.CopyBuffer(struct{ io.Writer }{check}, out, make([]byte, 256<<10))
 	if copyErr != nil {
-		_ = cmd.Process.Kill() // else the program waits for a reader
+		_ = cmd.Process.Kill() // otherwise the program would wait for a reader
 	}
 	err = cmd.Wait()
 	switch cause := context.Cause(ctx); {
 	case cause != nil:
 		return cause
 	case copyErr != nil:
-		return copyErr // of the store
+		return copyErr // an error of the store
 	case err != nil && isDenied(words.String()):
 		return contract.Errorf(contract.ReasonAccessDenied, "copy redis at %s with %s: %w: %s", from.address, c.program, err, words)
 	case err != nil:
@@ -104,11 +104,11 @@ func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 	if err = check.Close(); errors.As(err, &broken) {
 		return contract.Errorf(contract.ReasonDumpFailed, "copy redis at %s with %s: %w: %s", from.address, c.program, err, words)
 	}
-	return err // of the store
+	return err // an error of the store
 }
 
-// watch ends a copy when the server shows no activity for too long: redis-cli would wait forever. It does not require that the server sends
-// data: a server with much data first writes the data to its disk.
+// watch ends a copy if the server shows no activity for too long: redis-cli would wait forever. Activity is not only sent data: a server
+// with much data first writes the data to its disk.
 func (c copier) watch(ctx context.Context, from node, end context.CancelCauseFunc) {
 	for alive := time.Now(); ; {
 		select {

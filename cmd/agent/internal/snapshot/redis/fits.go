@@ -15,8 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// fits returns the slots of the target's shard. It fails with Refused unless the new cluster and its image can have the data of
-// the backup.
+// fits returns the slots of the target's shard. It fails with Refused unless the new cluster and its image can use the data of the backup.
 func (t Target) fits(ctx context.Context, b *manifest.Backup) (slots, error) {
 	if b.Server.Flavour != Flavour {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of %s, not of redis: give the folder of a RedisCluster's backups", b.ID, b.Server.Flavour)
@@ -59,7 +58,7 @@ func programVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", contract.Errorf(contract.ReasonFailed, "ask %s for its version: %w", path, err)
 	}
-	for word := range strings.FieldsSeq(string(words)) { // Redis server v=7.0.15 sha=...
+	for word := range strings.FieldsSeq(string(words)) { // the output begins with: Redis server v=7.0.15 sha=...
 		if version, ok := strings.CutPrefix(word, "v="); ok && snapshot.Series(version) > 0 {
 			return version, nil
 		}

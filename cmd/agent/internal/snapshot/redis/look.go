@@ -21,10 +21,10 @@ const (
 // layout is the state of a cluster at rest: the owners of slots, and the answer of each server.
 type layout struct {
 	shards  []shard
-	answers map[string]answer // by node id
+	answers map[string]answer // by node ID
 }
 
-// atRest returns the layout of the cluster, as soon as all servers that can be reached agree on it.
+// atRest returns the layout of the cluster when all reachable servers agree on it.
 func (s *servers) atRest(ctx context.Context) (*layout, error) {
 	for end := time.Now().Add(s.patience); ; {
 		found, err := s.look(ctx)
@@ -34,7 +34,7 @@ func (s *servers) atRest(ctx context.Context) (*layout, error) {
 		if time.Now().After(end) {
 			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots of the cluster to be at rest: %w", s.patience, err)
 		}
-		s.hangUp(s.Server) // the address may lead to another server the next time, and this server may belong to no cluster
+		s.hangUp(s.Server) // the address may lead to another server next time; this server may belong to no cluster
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -52,7 +52,7 @@ func (s *servers) look(ctx context.Context) (*layout, error) {
 	}
 	l.answers[first.own.id] = first
 	views, asked := []view{first.view}, map[string]bool{}
-	for next := 0; next < len(views); next++ { // a view may name servers that the earlier ones lack
+	for next := 0; next < len(views); next++ { // a view may name servers that earlier views lack
 		var nodes []node
 		for _, n := range views[next].nodes {
 			key := n.id + " " + n.address
@@ -82,7 +82,7 @@ func (s *servers) look(ctx context.Context) (*layout, error) {
 	return nil, contract.Errorf(reason, "look at the slots of the cluster at %s: %w", s.Server, err)
 }
 
-// remember stores the addresses of the servers, because the server at the address Server may be deleted before the next query.
+// remember stores the addresses of the servers: the server at the address Server may be deleted before the next query.
 func (s *servers) remember(l *layout) {
 	s.known = s.known[:0]
 	for _, a := range l.answers {
@@ -90,7 +90,7 @@ func (s *servers) remember(l *layout) {
 	}
 }
 
-// first queries the server behind the given address. If that server does not answer, first queries the known servers.
+// first queries the server at the given address. If that server does not answer, it queries the known servers.
 func (s *servers) first(ctx context.Context) (answer, error) {
 	a, err := s.ask(ctx, s.Server)
 	for _, address := range s.known {
@@ -104,8 +104,8 @@ func (s *servers) first(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// askAll queries servers concurrently, and returns the answers of reachable servers. It ignores an answer with another node id: the address
-// then belongs to another server.
+// askAll queries servers concurrently, and returns the answers of reachable servers. It ignores an answer with another node ID, because the
+// address then belongs to another server.
 func (s *servers) askAll(ctx context.Context, nodes []node) ([]answer, error) {
 	answers, errs := make([]answer, len(nodes)), make([]error, len(nodes))
 	var group sync.WaitGroup
@@ -128,10 +128,10 @@ func (s *servers) askAll(ctx context.Context, nodes []node) ([]answer, error) {
 	return found, nil
 }
 
-// history returns the id that a master gives to its stream of writes. The master's replicas have the same id.
+// history returns the replication ID of a master. Replicas that follow this master have the same ID.
 func (l *layout) history(of shard) string { return l.answers[of.master.id].info["master_replid"] }
 
-// isSame reports whether no slot was moved, and no failover happened, since an earlier query.
+// isSame reports whether no slot was moved and no failover happened since an earlier query.
 func (l *layout) isSame(o *layout) bool {
 	if len(l.shards) != len(o.shards) {
 		return false

@@ -11,7 +11,7 @@ import (
 	"io"
 )
 
-// The end of an RDB file: an opcode, and the CRC64 of everything before. After a transfer without a file on the server's disk, redis-cli
+// The end of an RDB file: an opcode, and the CRC64 of all previous bytes. If the server sent the data without a file on its disk, redis-cli
 // also writes 40 hexadecimal digits: the mark by which it found the end.
 const (
 	opcodeEOF   = 0xff
@@ -25,13 +25,13 @@ var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
 // checksum continues Redis' CRC64. It begins with 0 and inverts nothing; package crc64 inverts before and after.
 func checksum(sum uint64, p []byte) uint64 { return ^crc64.Update(^sum, jones, p) }
 
-// rdb passes an RDB file on, and checks that it is complete. It drops everything that redis-cli writes after the file.
+// rdb forwards an RDB file, and checks that the file is complete. It drops everything that redis-cli writes after the file.
 type rdb struct {
 	to   io.Writer
 	head []byte
-	last []byte // the last bytes, which may be the trailer and the mark
+	last []byte // the last bytes, which may be the end of the file and the mark
 	sum  uint64
-	n    int64 // bytes passed on
+	n    int64 // number of forwarded bytes
 }
 
 func (r *rdb) Write(p []byte) (int, error) {
@@ -44,7 +44,7 @@ func (r *rdb) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass passes on the first of the kept bytes.
+// pass forwards the first of the kept bytes.
 func (r *rdb) pass(n int) error {
 	p := r.last[:n]
 	if missing := len(rdbHead) - len(r.head); missing > 0 {
@@ -62,12 +62,12 @@ func (r *rdb) pass(n int) error {
 // rdbHead holds the first bytes of each RDB file.
 const rdbHead = "REDIS"
 
-// partial is the evidence that the output is not a complete RDB file.
+// partial describes why the output is not a complete RDB file.
 type partial string
 
 func (p partial) Error() string { return string(p) }
 
-// Close passes on the remaining bytes. It fails with partial unless the written bytes are a complete RDB file.
+// Close forwards the remaining bytes. It fails with partial unless the written bytes are a complete RDB file.
 func (r *rdb) Close() error {
 	if mark := len(r.last) - markSize; mark >= trailerSize && r.last[mark-trailerSize] == opcodeEOF && isHex(r.last[mark:]) {
 		r.last = r.last[:mark]

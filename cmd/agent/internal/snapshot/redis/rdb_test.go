@@ -68,7 +68,7 @@ func TestRDB(t *testing.T) {
 			var broken partial
 			switch {
 			case test.broken == "" && (err != nil || !bytes.Equal(out.Bytes(), test.want)):
-				t.Errorf("%s, by %d: %v, %d bytes and not %d", test.name, size, err, out.Len(), len(test.want))
+				t.Errorf("%s, in pieces of %d bytes: %v, %d bytes, want %d", test.name, size, err, out.Len(), len(test.want))
 			case test.broken != "" && (!errors.As(err, &broken) || !strings.Contains(err.Error(), test.broken)):
 				t.Errorf("%s, by %d: %v", test.name, size, err)
 			}
@@ -76,7 +76,7 @@ func TestRDB(t *testing.T) {
 	}
 }
 
-// What cannot be written is no fault of the file.
+// An error of the output is not an error of the file.
 func TestRDBFull(t *testing.T) {
 	full := errors.New("full")
 	r := &rdb{to: writer(func([]byte) (int, error) { return 0, full })}
@@ -85,7 +85,7 @@ func TestRDBFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = &rdb{to: writer(func([]byte) (int, error) { return 0, full })}
-	_, _ = r.Write(file("")) // all of it is kept until the end
+	_, _ = r.Write(file("")) // everything is kept until the end
 	var broken partial
 	if err := r.Close(); !errors.Is(err, full) || errors.As(err, &broken) {
 		t.Fatal(err)

@@ -18,21 +18,21 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// The files that a restore writes to the data folder. Redis 7 loads an append-only file of older versions, and moves it to its new place.
+// The files that a restore writes to the data folder. Redis 7 loads an append-only file of an older version, and moves it to its new place.
 // In all versions, such a file may begin with an RDB file and contain nothing else.
 const (
 	dataFile  = "appendonly.aof"
 	nodesFile = "nodes.conf"
 )
 
-// marker is the folder in which a restore makes these files. While it exists, the restore is not finished.
+// marker is the folder in which a restore creates these files. While the folder exists, the restore is not complete.
 const marker = "restoring"
 
 // Target is the volume of the first server of a shard of a new cluster.
 type Target struct {
-	// Volume is the root of the volume, and Data the folder of the data in the volume.
+	// Volume is the root of the volume. Data is the folder in it with the data.
 	Volume, Data string
-	// Shard is the number of the shard, and Shards how many the cluster has.
+	// Shard is the number of the shard. Shards is the number of shards of the cluster.
 	Shard, Shards int
 }
 
@@ -40,14 +40,14 @@ func (t Target) path(name ...string) string {
 	return filepath.Join(append([]string{t.Volume, t.Data}, name...)...)
 }
 
-// IsTaken reports whether nothing must be restored to a volume: a server has written to it, or a restore has finished. The leftovers of an
+// IsTaken reports whether nothing may be restored to a volume: a server has written to it, or a restore is complete. The files of an
 // interrupted restore do not count.
 func (t Target) IsTaken() (bool, error) {
 	entries, err := os.ReadDir(t.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("look at the data of the volume: %w", err)
 	}
-	own := map[string]bool{"lost+found": true, ".writable": true} // init.sh tests the volume with the latter
+	own := map[string]bool{"lost+found": true, ".writable": true} // init.sh creates .writable to test the volume
 	for _, e := range entries {
 		if e.Name() == marker && e.IsDir() {
 			own[marker], own[dataFile], own[nodesFile] = true, true, true
@@ -61,9 +61,9 @@ func (t Target) IsTaken() (bool, error) {
 	return false, nil
 }
 
-// Restore creates the data of a shard's first server from a backup: the keys, and the server's view of a cluster that has its slots. A
-// server that starts on this data owns the slots immediately. The caller must make the servers of all shards meet. It fails with NotEmpty
-// if the volume is in use, and with Refused if the backup does not fit.
+// Restore creates the data of a shard's first server from a backup: the keys, and a view of a cluster in which the server owns the shard's
+// slots. A server that starts on this data owns the slots immediately. The caller must make the servers of all shards meet. Restore fails
+// with NotEmpty if the volume is in use, and with Refused if the backup does not fit.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	part, err := t.fits(ctx, s.Backup)
 	if err != nil {
@@ -83,7 +83,7 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 	return nil
 }
 
-// make runs the steps of a restore. The marker exists from the first step to the last, so that an interrupted restore starts again.
+// make runs the steps of a restore. The marker exists from the first step to the last one, so that an interrupted restore starts again.
 func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	if err := os.MkdirAll(t.path(marker), 0o700); err != nil {
 		return fmt.Errorf("make a folder for the restore: %w", err)
@@ -114,7 +114,7 @@ func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	return snapshot.Flush(t.Volume)
 }
 
-// clear removes the leftovers of an interrupted restore, and the marker last. Files on a volume without the marker are no leftovers.
+// clear removes the files of an interrupted restore, and the marker last. On a volume without the marker, it removes nothing.
 func (t Target) clear() error {
 	if _, err := os.Lstat(t.path(marker)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -133,11 +133,11 @@ func (t Target) clear() error {
 	return nil
 }
 
-// writeNodes writes a server's view of a cluster that contains only itself and the slots of its shard. Each shard has a distinct config
-// epoch, as masters of one cluster must. The server adds its address.
+// writeNodes writes a server's view of a cluster: only the server itself, and the slots of its shard. Each shard has a different config
+// epoch, as masters of one cluster must have. The server adds its address.
 func (t Target) writeNodes(w io.Writer, part slots) error {
 	random := [20]byte{}
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	_, err := fmt.Fprintf(w, "%x :6379@16379 myself,master - 0 0 %d connected", random, t.Shard+1)
 	for _, one := range part {
 		if err == nil {

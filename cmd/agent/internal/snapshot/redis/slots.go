@@ -14,13 +14,13 @@ import (
 // slotCount is the number of hash slots of a cluster.
 const slotCount = 16384
 
-// span is a range of slots, both ends included.
+// span is a range of slots, including both ends.
 type span struct{ from, to int }
 
-// slots are hash slots, in their order.
+// slots are hash slots in ascending order.
 type slots []span
 
-// String returns slots as CLUSTER NODES and manifests have them, such as 0-99,200.
+// String returns slots in the notation of CLUSTER NODES and manifests, such as 0-99,200.
 func (s slots) String() string {
 	words := make([]string, len(s))
 	for i, part := range s {
@@ -32,7 +32,7 @@ func (s slots) String() string {
 	return strings.Join(words, ",")
 }
 
-// parseSlots parses the text of String.
+// parseSlots parses the notation of String.
 func parseSlots(text string) (slots, error) {
 	var all slots
 	for word := range strings.SplitSeq(text, ",") {

@@ -18,7 +18,7 @@ type node struct {
 	address string // HOST:PORT; "" if unknown
 	flags   []string
 	master  string // the id of a replica's master; "" for none
-	epoch   uint64 // of its configuration
+	epoch   uint64 // config epoch
 	slots   slots
 	open    string // the first slot that is migrating or importing, as Redis writes it; "" for none
 }
@@ -31,8 +31,8 @@ type view struct {
 	nodes []node
 }
 
-// parseView parses the answer to CLUSTER NODES. The answer of a server that has met no other server lacks its host: parseView sets the host
-// to which the request was sent.
+// parseView parses the answer to CLUSTER NODES. If a server has met no other server, its answer lacks its host. In that case, parseView
+// sets the host to which the request was sent.
 func parseView(text, host string) (view, error) {
 	var v view
 	for line := range strings.Lines(text) {
@@ -64,9 +64,9 @@ func parseNode(words []string) (node, error) {
 		return node{}, fmt.Errorf("a line with %d words is no node", len(words))
 	}
 	n := node{id: words[0], flags: strings.Split(words[2], ","), master: strings.Trim(words[3], "-")}
-	where, _, _ := strings.Cut(words[1], "@") // the port of the bus follows, and since Redis 7 the host's name
+	where, _, _ := strings.Cut(words[1], "@") // followed by the port of the bus and, since Redis 7, the host name
 	if i := strings.LastIndex(where, ":"); i >= 0 && !n.is("noaddr") {
-		n.address = net.JoinHostPort(where[:i], where[i+1:]) // IPv6 has no brackets here
+		n.address = net.JoinHostPort(where[:i], where[i+1:]) // IPv6 addresses have no brackets here
 	}
 	var err error
 	if n.epoch, err = strconv.ParseUint(words[6], 10, 64); err != nil {
@@ -92,14 +92,14 @@ type shard struct {
 	replicas []node
 }
 
-// equal reports whether a shard is unchanged: no slot was added or removed, and no failover happened. Each of these changes gives a master
-// another config epoch.
+// equal reports whether a shard is unchanged: no slot was added or removed, and no failover happened. Each of these changes also changes
+// the config epoch of a master.
 func (s shard) equal(o shard) bool {
 	return s.master.id == o.master.id && s.master.epoch == o.master.epoch && slices.Equal(s.master.slots, o.master.slots)
 }
 
 // agree returns the shards of a cluster, sorted by their first slots. It fails unless all views have the same owners of slots, each slot
-// has exactly one owner, and no slot is being moved.
+// has exactly one owner, and no slot is moving.
 func agree(views []view) ([]shard, error) {
 	owners := map[string]*shard{}
 	epochs := map[uint64]bool{}
@@ -138,7 +138,7 @@ func agree(views []view) ([]shard, error) {
 	return shards, nil
 }
 
-// confirms fails unless a view has the owners that another server named.
+// confirms fails unless a view has the owners in the view of another server, by.
 func (v view) confirms(owners map[string]*shard, by string) error {
 	if v.own.open != "" {
 		return fmt.Errorf("a slot is being moved: server %s has %s", v.own.address, v.own.open)
@@ -164,7 +164,7 @@ func (v view) confirms(owners map[string]*shard, by string) error {
 	return nil
 }
 
-// errAbsent reports that a master was not reached.
+// errAbsent reports that a master could not be reached.
 type errAbsent struct{ node }
 
 func (e errAbsent) Error() string {

@@ -40,7 +40,7 @@ func TestParseView(t *testing.T) {
 	}
 }
 
-// cluster has views of two masters a and b, and replicas c of a and d of b.
+// cluster returns views of two masters a and b, a replica c of a, and a replica d of b.
 func cluster(t *testing.T, change func(own, line string) string) []view {
 	t.Helper()
 	lines := []string{"a 10.0.0.1:1@2 master - 0 0 5 connected 8192-16383", "b 10.0.0.2:1@2 master - 0 0 6 connected 0-8191",
@@ -60,7 +60,7 @@ func cluster(t *testing.T, change func(own, line string) string) []view {
 			text.WriteString(line + "\n")
 		}
 		if text.Len() == len(lines) {
-			continue // not reached
+			continue // this server is not reachable
 		}
 		v, err := parseView(text.String(), "")
 		assert.NilError(t, err)

@@ -24,17 +24,17 @@ var (
 	userName     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}$`)
 )
 
-// declared holds the databases and accounts that the files declare. The clients have none without a user.
+// declared holds the databases and accounts in the files. user is empty if clients have no account.
 type declared struct {
 	root, user, password string
-	replication          string // the password of the accounts of members and of the archive
+	replication          string // password of the accounts of members and of the archive
 	databases            []string
-	users                []account // further ones
+	users                []account // further accounts
 }
 
 // keepAccounts creates the databases and the account of the clients on a primary, and changes passwords, whenever the files have changed.
-// It drops nothing, and writes nothing if everything exists. Its statements are transactions like those of clients, so it pauses while
-// commits are blocked.
+// It drops nothing, and writes nothing if everything exists. Its statements are transactions like those of clients. Therefore it pauses
+// while commits are blocked.
 func (a *Agent) keepAccounts(ctx context.Context, r *running) {
 	applied := ""
 	for ctx.Err() == nil {
@@ -55,7 +55,7 @@ func (a *Agent) keepAccounts(ctx context.Context, r *running) {
 	}
 }
 
-// sayAccounts stores a problem with accounts for the report, and logs it if it is new.
+// sayAccounts stores a problem with accounts for the report, and logs a new problem.
 func (a *Agent) sayAccounts(err error) {
 	problem := ""
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *Agent) declared() (d declared, err error) {
 	return d, err
 }
 
-// isFree reports whether an account name is used neither by MySQL nor by the operator.
+// isFree reports whether neither MySQL nor the operator uses this account name.
 func isFree(user string) bool {
 	return userName.MatchString(user) && user != "root" && !strings.HasPrefix(user, "mysql.") && !strings.HasPrefix(user, "d3os_")
 }
@@ -113,7 +113,7 @@ func (a *Agent) databases() ([]string, error) {
 	return names, areNames(names)
 }
 
-// areNames refuses invalid names of databases.
+// areNames refuses invalid database names.
 func areNames(names []string) error {
 	for _, name := range names {
 		if !databaseName.MatchString(name) {
@@ -126,11 +126,11 @@ func areNames(names []string) error {
 // secret reads a file of the folder of secrets.
 func (a *Agent) secret(name string) (string, error) { return secretIn(a.Secrets, name) }
 
-// applying limits the time of a statement, and of the check that finds why the statement waits.
+// applying limits the duration of a statement, and of the check for the reason why the statement waits.
 const applying = 2 * time.Second
 
 // apply executes the missing statements. A statement that changes accounts and waits for an acknowledgement blocks all logins, including
-// logins of replicas. So a voter must be connected first. If a statement waits nevertheless, its server is killed.
+// those of replicas. Therefore a voter must be connected first. If a statement waits nevertheless, apply kills the server.
 func (a *Agent) apply(ctx context.Context, r *running, wanted declared) error {
 	c, err := server.Connect(ctx, r.Root)
 	if err != nil {
@@ -177,7 +177,8 @@ func acknowledges(c *server.Conn) error {
 	return err
 }
 
-// waits reports whether commits wait, or the server does not answer. It uses an existing session, because no login succeeds then.
+// waits reports whether commits wait, or the server does not answer. It uses an existing session, because no login succeeds while a
+// statement waits.
 func waits(ctx context.Context, c *server.Conn) bool {
 	if err := c.Limit(time.Now().Add(2 * applying)); err != nil {
 		return true
@@ -196,7 +197,7 @@ func waits(ctx context.Context, c *server.Conn) bool {
 	return false
 }
 
-// missing returns the statements that bring the server to the declared state; none if the server matches it.
+// missing returns the statements that change the server to the declared state; none if the server already has this state.
 func (d declared) missing(ctx context.Context, c *server.Conn, socket string) (statements []string, err error) {
 	logsIn := func(user, password string) (bool, error) {
 		login, err := server.Connect(ctx, server.Options{Address: socket, User: user, Password: password})
@@ -252,7 +253,7 @@ func (d declared) missing(ctx context.Context, c *server.Conn, socket string) (s
 	return statements, nil
 }
 
-// archiver adds the statements that make the account of the archive. Data of an older agent lacks it.
+// archiver adds the statements that create the archive's account. Data of an older agent lacks that account.
 func (d declared) archiver(c *server.Conn, statements []string) ([]string, error) {
 	for _, part := range []struct{ where, statement string }{
 		{"", "CREATE USER IF NOT EXISTS " + mysql.ArchiveAccount + " IDENTIFIED BY " + server.Literal(d.replication)},
@@ -269,7 +270,7 @@ func (d declared) archiver(c *server.Conn, statements []string) ([]string, error
 	return statements, nil
 }
 
-// has reports whether a query counts anything.
+// has reports whether a query returns a number above 0.
 func has(c *server.Conn, query string, args ...any) (bool, error) {
 	count, err := c.Value(query, args...)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// The declared databases and passwords reach a real primary without a restart. Nothing is written if everything exists already, and nothing
-// waits for an acknowledgement that no voter can give.
+// A real primary gets the declared databases and passwords without a restart. Nothing is written if everything exists. Nothing waits for an
+// acknowledgement that no voter can give.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	all := pods(t, 2)
@@ -63,7 +63,7 @@ func TestAccounts(t *testing.T) {
 	until("the new password is used", func() error { return can("shop", "second", "SELECT 1") })
 	assert.ErrorContains(t, can("shop", `a'b\c"`, "SELECT 1"), "denied")
 
-	// The next start finds everything as declared.
+	// After a restart, no statement is missing.
 	before := p.look().State.Executed
 	p.kill()
 	p.up()
@@ -94,7 +94,7 @@ func TestAccounts(t *testing.T) {
 	p.declare(p.Users, "visitor")
 	p.until("an account without a password is named", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "read the secret visitor") })
 	p.declare(p.Users, "")
-	assert.NilError(t, can("reporter", "two", "INSERT INTO reports.r VALUES (1)")) // nothing is dropped
+	assert.NilError(t, can("reporter", "two", "INSERT INTO reports.r VALUES (1)")) // nothing was dropped
 	p.declare(user, "d3os_agent")
 	p.until("the operator's own account is refused", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "is refused") })
 	p.declare(user, "shop")

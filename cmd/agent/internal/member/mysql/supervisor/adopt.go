@@ -15,9 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// adopt turns the data of one server into the data of this member, in place. A server that only this agent can reach creates the accounts
-// of members. Until Volume.Adopt, the data still belongs to one server: each step can be repeated, and the one server can start on the data
-// again.
+// adopt converts the data of a single server to the data of this member, in place. It starts a server that only this agent can reach and
+// creates the members' accounts there. Until Volume.Adopt, the data still belongs to the single server: each step can be repeated, and the
+// single server can start on the data again.
 func (a *Agent) adopt(ctx context.Context, t mysql.Ticket) error {
 	v, err := guard.ReadVolume(a.Volume.Root, a.Volume.Data)
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *Agent) adopt(ctx context.Context, t mysql.Ticket) error {
 	return a.Volume.Adopt(t.Mark, id, t.Text)
 }
 
-// onlyInnoDB refuses tables that a copy of the data would not have.
+// onlyInnoDB refuses tables that a copy of the data would lack.
 func onlyInnoDB(c *server.Conn) error {
 	rows, err := c.Rows("SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB'" +
 		" AND table_schema NOT IN ('mysql', 'performance_schema', 'information_schema', 'sys') LIMIT 5")

@@ -24,7 +24,8 @@ import (
 
 const mark = "0123456789abcdef01234567"
 
-// alone runs a server like the single server of a DataService: without GTIDs, with the binary log and a password of root. The function gets a session.
+// alone runs a server with the settings of a DataService's single server: without GTIDs, with a binary log, and with a password of root. It
+// calls do with a session.
 func (p *pod) alone(do func(c *server.Conn)) {
 	p.t.Helper()
 	folder := p.volume().Folder()
@@ -49,7 +50,7 @@ func (p *pod) alone(do func(c *server.Conn)) {
 	assert.NilError(p.t, one.stop(ctx))
 }
 
-// single makes the volume of one server, with the rows 1 to 3 and a mark.
+// single creates the volume of a single server, with the rows 1 to 3 and a mark.
 func (p *pod) single(more ...string) {
 	p.t.Helper()
 	p.alone(func(c *server.Conn) {
@@ -63,8 +64,8 @@ func (p *pod) single(more ...string) {
 	assert.NilError(p.t, os.WriteFile(filepath.Join(p.Root, volume.MarkFile), []byte(`{"format":2,"id":"`+mark+`","initialising":true}`), 0o600))
 }
 
-// The agent and its server are killed at each step of an adoption. Until the adoption ends, the single server can start on the data with all
-// rows. Afterwards the member has all rows, and another member can copy the data.
+// The agent and its server are killed at each step of an adoption. Before the adoption is complete, the single server can start on the data
+// with all rows. Afterwards the member has all rows, and another member can copy the data.
 func TestKilledWhileAdopting(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -124,7 +125,7 @@ func TestKilledWhileAdopting(t *testing.T) {
 	assert.Equal(t, accounts, "app,d3os_clone")
 }
 
-// Data with a table that no copy would contain is not adopted, whether the files or the server show the table.
+// Data with a table that a copy would lack is not adopted, whether the files or the server reveal the table.
 func TestNotAdopted(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -26,22 +26,23 @@ import (
 type Agent struct {
 	Volume *volume.Volume
 	Server Server
-	// Ordinal is this member's number, and Members how many there may be.
+	// Ordinal is this member's number. Members is the maximum number of members.
 	Ordinal, Members int
 	// Host returns the name or the address of a member's pod.
 	Host func(ordinal int) string
 	// Ticket is the file in which the downward API shows the ticket.
 	Ticket string
-	// Secrets is a folder with the files root-password, agent-password and replication-password, and for an account of clients username and
-	// password.
+	// Secrets is a folder with the files root-password, agent-password and replication-password. If clients have an account, it also has
+	// the files username and password.
 	Secrets string
 	// Restores reports whether the first data must come from a backup.
 	Restores bool
 	// Databases is a file with the names of databases to create; empty for none.
 	Databases string
-	// Users is a file with further accounts, one a line: a name and its databases. Passwords is the folder of their passwords. Both are empty for none.
+	// Users is a file with further accounts, one per line: a name and its databases. Passwords is the folder with their passwords. Both are
+	// empty for none.
 	Users, Passwords string
-	// Port is the port of the API, and TLS the folder of its certificates.
+	// Port is the port of the API. TLS is the folder with the API's certificates.
 	Port int
 	TLS  string
 	// Health is the address of the probes; empty for none.
@@ -53,26 +54,26 @@ type Agent struct {
 
 	mu              sync.Mutex
 	run             *running // nil while no server runs
-	making, failed  string   // tickets
+	making, failed  string   // texts of tickets
 	problem         string
 	accountsProblem string
 	heard           heard
-	start           string // names this start of the agent
+	start           string // ID of this start of the agent
 }
 
-// running is a server that was started on the member's data.
+// running is a server that runs on the member's data.
 type running struct {
 	*mysql.Member
 	*process
 	instance string
 
 	mu       sync.Mutex
-	state    mysqlmember.State // the latest one
+	state    mysqlmember.State // the last one that was read
 	isKnown  bool
 	answered time.Time
 }
 
-// Demote makes the primary give up its epoch.
+// Demote ends the primary's epoch.
 func (r *running) Demote(ctx context.Context, o mysqlmember.Order) error {
 	return r.Member.Demote(ctx, o, r.signal)
 }
@@ -101,11 +102,11 @@ func (a *Agent) address(ordinal int) string {
 }
 
 const (
-	// poll is the interval at which the ticket and the server are looked at.
+	// poll is the interval at which the agent reads the ticket and checks the server.
 	poll = 100 * time.Millisecond
-	// pause is the time before something that failed is tried again.
+	// pause is the wait after a failure.
 	pause = 2 * time.Second
-	// brief is the run time of a server below which the next start is delayed.
+	// brief is the running time below which an ended server's next start is delayed.
 	brief = 10 * time.Second
 )
 
@@ -135,7 +136,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.end(context.WithoutCancel(ctx))
 }
 
-// sleep waits for a time, or until the context ends or the ticket changes.
+// sleep waits for a time. It returns early if the context ends or the ticket changes.
 func (a *Agent) sleep(ctx context.Context, wait time.Duration) {
 	before, _ := a.ticket()
 	for end := time.Now().Add(wait); time.Now().Before(end); {
@@ -153,7 +154,7 @@ func (a *Agent) sleep(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// say stores the problem for the report, and logs it if it is new; "" for none.
+// say stores a problem for the report, "" for none, and logs a new problem.
 func (a *Agent) say(problem string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,14 +164,14 @@ func (a *Agent) say(problem string) {
 	a.problem = problem
 }
 
-// current returns the server that runs, or nil.
+// current returns the running server, or nil.
 func (a *Agent) current() *running {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.run
 }
 
-// ticket reads the pod's ticket. Before the downward API has made the file there is none.
+// ticket reads the pod's ticket. There is none until the downward API has written the file.
 func (a *Agent) ticket() (mysql.Ticket, error) {
 	text, err := os.ReadFile(a.Ticket)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -179,11 +180,11 @@ func (a *Agent) ticket() (mysql.Ticket, error) {
 	return mysql.ParseTicket(string(text))
 }
 
-// pass does one thing: it uses the ticket, makes data, or starts the server. The caller retries after an error.
+// pass does one step: it uses the ticket, creates data, or starts the server. The caller retries after an error.
 func (a *Agent) pass(ctx context.Context) error {
 	t, err := a.ticket()
 	if err != nil {
-		a.say(err.Error()) // a server runs without a ticket
+		a.say(err.Error()) // without a valid ticket, the server runs read-only
 	}
 	if r := a.current(); r != nil {
 		if !r.hasEnded() {
@@ -225,12 +226,12 @@ func (a *Agent) pass(ctx context.Context) error {
 	return nil
 }
 
-// mayJoin reports whether a ticket to join is valid: the ticket is unused, and the member has accepted no order of a newer revision.
+// mayJoin reports whether a ticket to join is valid: unused, and not older than the last order that the member accepted.
 func (a *Agent) mayJoin(t mysql.Ticket, c volume.Contents) bool {
 	return t.Text != c.Notes.Ticket && t.Order.Revision >= c.Notes.Revision && t.Source != a.Ordinal
 }
 
-// makeData makes new data, until the ticket changes.
+// makeData creates new data by calling do. It stops if the ticket changes.
 func (a *Agent) makeData(ctx context.Context, t mysql.Ticket, do func(context.Context, mysql.Ticket) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -263,7 +264,7 @@ func (a *Agent) makeData(ctx context.Context, t mysql.Ticket, do func(context.Co
 	return nil
 }
 
-// startServer starts the server on the member's data. It only reads.
+// startServer starts a read-only server on the member's data.
 func (a *Agent) startServer(ctx context.Context) error {
 	instance := rand.Text()
 	p, err := a.Server.start(ctx, a.Ordinal, a.Volume.Folder(), "mysqld.sock", a.lock, a.Log)
@@ -282,7 +283,7 @@ func (a *Agent) startServer(ctx context.Context) error {
 	return nil
 }
 
-// forget removes a server that has ended, so that no order for it reaches the next server.
+// forget removes an ended server, so that no order for it reaches the next server.
 func (a *Agent) forget(r *running) {
 	r.End()
 	a.mu.Lock()
@@ -290,7 +291,7 @@ func (a *Agent) forget(r *running) {
 	a.mu.Unlock()
 }
 
-// attend uses a ticket while the server runs.
+// attend executes a ticket while the server runs.
 func (a *Agent) attend(ctx context.Context, r *running, t mysql.Ticket) error {
 	state, isKnown := r.latest()
 	if !isKnown {
@@ -316,7 +317,7 @@ func (a *Agent) attend(ctx context.Context, r *running, t mysql.Ticket) error {
 	return nil
 }
 
-// end stops the server that runs, before the agent ends.
+// end stops the running server before the agent ends.
 func (a *Agent) end(ctx context.Context) error {
 	r := a.current()
 	if r == nil {

@@ -33,7 +33,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// database has three members, of which a test replaces the primary as the operator does.
+// database has three members. The test replaces the primary as the operator does.
 type database struct {
 	*testing.T
 	all             []*pod
@@ -59,7 +59,7 @@ func (d *database) leader() *pod {
 	return d.primary
 }
 
-// write starts clients that write numbers until the returned function is called.
+// write starts clients that write numbers until stop is called.
 func (d *database) write(clients int) (stop func()) {
 	ctx, cancel := context.WithCancel(d.Context())
 	var all sync.WaitGroup
@@ -78,12 +78,12 @@ func (d *database) write(clients int) (stop func()) {
 	return stop
 }
 
-// client writes over one connection until that fails.
+// client writes over one connection until a write fails.
 func (d *database) client(ctx context.Context) {
 	p := d.leader()
 	c, err := server.Connect(ctx, server.Options{Address: filepath.Join(p.Run, "mysqld.sock"), User: mysql.AgentAccount, Password: "agent" + rig.Password})
 	if err != nil {
-		time.Sleep(20 * time.Millisecond) // before the next attempt
+		time.Sleep(20 * time.Millisecond) // pause before the next attempt
 		return
 	}
 	defer c.Close()
@@ -103,7 +103,7 @@ func (d *database) client(ctx context.Context) {
 	}
 }
 
-// wrote waits until more numbers were acknowledged.
+// wrote waits until this many more numbers were acknowledged.
 func (d *database) wrote(more int) {
 	d.Helper()
 	count := func() int {
@@ -120,7 +120,7 @@ func (d *database) eventually(what string, is func() bool) {
 	rig.Until(d, what, is)
 }
 
-// failover kills the primary and promotes the voter that has received all.
+// failover kills the primary and promotes the voter that has received all transactions.
 func (d *database) failover() (old *pod) {
 	d.Helper()
 	old = d.leader()
@@ -161,7 +161,7 @@ func (d *database) failover() (old *pod) {
 	return old
 }
 
-// back makes a former primary copy the new primary's data and acknowledge.
+// back makes an old primary copy the new primary's data and acknowledge again.
 func (d *database) back(old *pod) {
 	d.Helper()
 	p := d.leader()
@@ -185,7 +185,7 @@ type archive struct {
 	stop func()
 }
 
-// archives starts an archive that continues after failures.
+// archives runs an archive and restarts it after failures.
 func (d *database) archives(to store.Store, change func(*snapshot.Archive)) *archive {
 	d.Helper()
 	run := d.all[0].backs(3)
@@ -207,7 +207,7 @@ func (d *database) archives(to store.Store, change func(*snapshot.Archive)) *arc
 					a.errs = append(a.errs, err)
 				}
 				a.mu.Unlock()
-				time.Sleep(100 * time.Millisecond) // before the next start
+				time.Sleep(100 * time.Millisecond) // pause before the next start
 			}
 		}
 	}()
@@ -224,7 +224,7 @@ func (d *database) archives(to store.Store, change func(*snapshot.Archive)) *arc
 	return a
 }
 
-// reached returns the moment that the archive has reached.
+// reached returns the moment up to which the archive is complete.
 func (a *archive) reached() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -237,10 +237,10 @@ func (a *archive) failures() string {
 	return fmt.Sprint(a.errs)
 }
 
-// reaches waits until the archive has reached a moment.
+// reaches waits until the archive is complete up to a moment.
 func (d *database) reaches(a *archive, at time.Time) {
 	d.Helper()
-	for end := time.Now().Add(rig.Patience); a.reached().Before(at); time.Sleep(20 * time.Millisecond) { // between two looks; only a hang uses up the patience
+	for end := time.Now().Add(rig.Patience); a.reached().Before(at); time.Sleep(20 * time.Millisecond) { // polling interval; only a hang exceeds the time limit
 		if time.Now().After(end) {
 			d.Fatalf("the archive has reached %s, not %s: %s", a.reached(), at, a.failures())
 		}
@@ -255,7 +255,7 @@ func (d *database) backup(to store.Store) *manifest.Backup {
 	return made
 }
 
-// rowsAt returns the numbers in a new database that is restored from a backup and the archive.
+// rowsAt restores a backup and the archive to a new database, and returns the numbers in it.
 func (d *database) rowsAt(to store.Store, b *manifest.Backup, until *restore.Until, first ...func(*pod)) map[int]bool {
 	d.Helper()
 	n := pods(d.T, 1)[0]
@@ -268,14 +268,14 @@ func (d *database) rowsAt(to store.Store, b *manifest.Backup, until *restore.Unt
 	return d.born(n)
 }
 
-// restoring is a restore in another process.
+// restoring describes a restore in another process.
 type restoring struct {
 	settings
 	Folder, ID string
 	Until      time.Time
 }
 
-// restoresOnce runs the restore that a text has.
+// restoresOnce runs the restore that a text describes.
 func restoresOnce(text string) error {
 	r := restoring{}
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -298,19 +298,20 @@ func restoresOnce(text string) error {
 	return err
 }
 
-// brokenOff kills a restore to a volume as soon as each of some files exists. The volume has no data then, and can still be restored to.
+// brokenOff kills a restore to a volume as soon as a file of a list exists, once for each file. The volume then has no data, and accepts
+// another restore.
 func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.Time) {
 	d.Helper()
 	for _, file := range []string{"ibdata1", "d3os-relay.000001", "d3os-relay.index"} {
 		text, err := json.Marshal(restoring{settings: n.settings, Folder: folder, ID: b.ID, Until: at})
 		assert.NilError(d, err)
-		_ = os.RemoveAll(n.volume().Restoring()) // the leftovers of an earlier restore would have the file
+		_ = os.RemoveAll(n.volume().Restoring()) // an earlier restore may have left the file
 		cmd := exec.CommandContext(d.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), "SUPERVISOR_TEST_RESTORE="+string(text))
 		words := &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = words, words
 		assert.NilError(d, cmd.Start())
-		for end := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) { // between two looks; only a hang uses up the patience
+		for end := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) { // polling interval; only a hang exceeds the time limit
 			if _, err := os.Stat(filepath.Join(n.volume().Restoring(), file)); err == nil {
 				break
 			}
@@ -326,7 +327,7 @@ func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.
 	}
 }
 
-// born returns the numbers of a database that begins with the restored data on its volume.
+// born starts a new database with the restored data on a volume, and returns its numbers.
 func (d *database) born(n *pod) map[int]bool {
 	d.Helper()
 	n.up()
@@ -354,8 +355,8 @@ func (d *database) numbers(p *pod) map[int]bool {
 	return found
 }
 
-// judge returns how rows differ from a moment's. Right are all rows acknowledged before the moment, no row begun later, and no row that the
-// database does not have.
+// judge compares restored rows with a moment. It returns missing rows that were acknowledged before the moment, rows that were begun after
+// it, and rows that the database lacks.
 func (d *database) judge(at time.Time, rows, final map[int]bool) (wrong []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

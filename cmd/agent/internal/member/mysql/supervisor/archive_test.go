@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Four clients write while the primary is killed three times. Each moment up to the archive's end can be restored exactly.
+// Four clients write while the primary is killed three times. A restore to any moment up to the archive's end is exact.
 func TestArchiveAcrossFailovers(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -59,11 +59,11 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(heads), 1, "a failover needs no other timeline: %s", a.failures())
 	random := chance.New(t, 1)
-	t.Logf("%d numbers were acknowledged of %d, and the database has %d; the archive: %s", len(d.acked), d.next, len(final), a.failures())
+	t.Logf("%d of %d numbers were acknowledged, the database has %d; the archive: %s", len(d.acked), d.next, len(final), a.failures())
 	for i := range moments + 1 {
 		at := from.Add(time.Duration(random.Int63n(int64(until.Sub(from)))))
 		kills := func(*pod) {}
-		if i == 0 { // the last one
+		if i == 0 { // the last moment
 			at, kills = until, func(n *pod) { d.brokenOff(n, folder, made, until) }
 		}
 		began := time.Now()
@@ -71,13 +71,13 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 		wrong := d.judge(at, rows, final)
 		t.Logf("%s: %d rows after %.1f s", at.Format(time.RFC3339Nano), len(rows), time.Since(began).Seconds())
 		if len(wrong) > 0 {
-			t.Errorf("%s, of %d rows: %s", at, len(wrong), firstOf(wrong))
+			t.Errorf("restored to %s, %d rows are wrong: %s", at, len(wrong), firstOf(wrong))
 		}
 	}
 }
 
-// A failover loses a commit that waits for an acknowledgement. If an archive of the primary has the commit, the oracle finds it, and the archive
-// is superseded at that place. The real archive waits for the commit, and reaches no later moment before.
+// A failover loses a commit that waits for an acknowledgement. An archive that reads the primary without proof has this commit: the test
+// detects the commit, and the archive's timeline is superseded there. The real archive waits for the commit, and reaches no later moment.
 func TestArchiveTakesWhatSurvives(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestArchiveTakesWhatSurvives(t *testing.T) {
 	defer c.Close()
 	const lost = 1000000
 	d.begun[lost] = time.Now()
-	go func() { _ = c.Do(fmt.Sprintf("INSERT INTO d.w VALUES (%d)", lost)) }() // it is never answered
+	go func() { _ = c.Do(fmt.Sprintf("INSERT INTO d.w VALUES (%d)", lost)) }() // the client never gets an answer
 	p.until("a commit waits", func(a mysqlmember.Answer) bool { return a.State != nil && a.State.Waiting == 1 })
 	after := time.Now()
 	d.reaches(archives[1], after)
@@ -120,10 +120,10 @@ func TestArchiveTakesWhatSurvives(t *testing.T) {
 	final := d.numbers(d.leader())
 	assert.Assert(t, !final[lost])
 	if wrong := d.judge(after, d.rowsAt(stores[1], backups[1], &restore.Until{Time: after}), final); !slices.ContainsFunc(wrong, func(w string) bool { return strings.Contains(w, "the database lost it") }) {
-		t.Errorf("the archive of the primary passes: %v", wrong)
+		t.Errorf("the test does not detect the lost commit in the archive without proof: %v", wrong)
 	}
 
-	// The archive does not have the lost commit, and continues with the new primary.
+	// The real archive does not have the lost commit, and continues with the new primary.
 	d.back(old)
 	d.begun[lost+1], final[lost+1] = time.Now(), true
 	d.leader().exec(fmt.Sprintf("INSERT INTO d.w VALUES (%d)", lost+1))
@@ -145,7 +145,7 @@ func TestArchiveTakesWhatSurvives(t *testing.T) {
 		t.Errorf("the check: %+v", out)
 	}
 
-	// The other archive finds that the database has lost a commit that it contains.
+	// The archive without proof detects that the database has lost a commit that the archive contains.
 	d.leader().exec("INSERT INTO d.w VALUES (2000000)")
 	again := d.archives(stores[1], func(*snapshot.Archive) {})
 	d.eventually("a new timeline", func() bool { return strings.Contains(again.failures(), "lacks") })

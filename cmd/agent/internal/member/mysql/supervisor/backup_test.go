@@ -36,7 +36,7 @@ import (
 // small are the options of the servers that make and check backups.
 var small = []string{"--innodb-buffer-pool-size=16M", "--innodb-redo-log-capacity=8M", "--performance-schema-max-table-instances=200"}
 
-// trio makes a primary with two voters.
+// trio starts a primary with two voters.
 func trio(t *testing.T) (p, a, b *pod) {
 	t.Helper()
 	all := pods(t, 3)
@@ -53,7 +53,7 @@ func trio(t *testing.T) (p, a, b *pod) {
 	return all[0], all[1], all[2]
 }
 
-// backs returns a run of a backup of the members.
+// backs returns a backup run for this number of members.
 func (p *pod) backs(members int) *snapshot.Run {
 	p.t.Helper()
 	version, err := server.ProgramVersion(p.t.Context(), p.Program)
@@ -92,7 +92,7 @@ func (p *pod) content() map[string]string {
 	return all
 }
 
-// A backup of a voter has everything that a client can read from the primary, and a new database begins with the backup.
+// A backup of a voter has everything that a client can read from the primary. A new database begins with the backup.
 func TestBackup(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestBackup(t *testing.T) {
 	made, _, err := run.Backup(t.Context(), draft.Options{Store: to, Recipients: []age.Recipient{identity.Recipient()}, Keys: []string{identity.Recipient().String()}, Source: "data/mysql"})
 	assert.NilError(t, err)
 	if voters := []string{a.look().Server, b.look().Server}; !slices.Contains(voters, made.Server.UUID) {
-		t.Errorf("the backup is of %s, and the voters are %v", made.Server.UUID, voters)
+		t.Errorf("the backup was made of %s, which is not one of the voters %v", made.Server.UUID, voters)
 	}
 	assert.Equal(t, made.Position.GTID, executed)
 	assert.Equal(t, made.Tables["`d`.`f`"], int64(2))
@@ -139,13 +139,13 @@ func TestBackup(t *testing.T) {
 	n.give("seed")
 	s := n.reads()
 	if s.Server == made.Server.UUID || s.State.Executed != executed {
-		t.Errorf("the restored database is %s with %s, and the backup's was %s with %s", s.Server, s.State.Executed, made.Server.UUID, executed)
+		t.Errorf("the restored server is %s with GTIDs %s, the backup's server was %s with GTIDs %s", s.Server, s.State.Executed, made.Server.UUID, executed)
 	}
 	n.leads(1, 1, 0)
 	is := n.content()
 	for name, text := range wanted {
 		if is[name] != text {
-			t.Errorf("%s was %s, and is %s", name, text, is[name])
+			t.Errorf("%s was %s, now it is %s", name, text, is[name])
 		}
 	}
 	assert.Equal(t, len(is), len(wanted))
@@ -159,7 +159,7 @@ func TestBackup(t *testing.T) {
 	assert.Equal(t, temporary, "0")
 }
 
-// holds returns the files below a folder that have a text.
+// holds returns the files below a folder that contain a text.
 func holds(t *testing.T, folder, text string) (found string) {
 	t.Helper()
 	assert.NilError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -175,7 +175,7 @@ func holds(t *testing.T, folder, text string) (found string) {
 	return found
 }
 
-// changes returns a function that creates, changes and drops tables on a primary until end is called, which returns its failure.
+// changes returns two functions. run creates, changes and drops tables on a primary until end is called. end returns the failure of run.
 func changes(p *pod) (run func(), end func() error) {
 	stop, result := make(chan struct{}), make(chan error, 1)
 	run = func() {
@@ -211,8 +211,8 @@ func changes(p *pod) (run func(), end func() error) {
 	}
 }
 
-// A member that must not be copied makes no backup: with a transaction that the primary lacks, during its shutdown, or without space.
-// Failed backups leave nothing.
+// A backup fails if the member must not be copied: it has a transaction that the primary lacks, it shuts down, or the space is too small. A
+// failed backup leaves no objects.
 func TestBackupsThatAreNone(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -231,9 +231,9 @@ func TestBackupsThatAreNone(t *testing.T) {
 		return len(infos)
 	}
 	if _, err = backup(func(r *snapshot.Run) { r.Password = "n0tIt" }); contract.ReasonOf(err) != contract.ReasonAccessDenied || strings.Contains(fmt.Sprint(err), "n0tIt") {
-		t.Errorf("a wrong password: %v", err)
+		t.Errorf("a backup with a wrong password: %v", err)
 	}
-	// The donor dies in the middle of its copy: the other voter is copied, while tables are created, changed and dropped.
+	// The donor is killed during its copy. The backup then copies the other voter, while tables are created, changed and dropped.
 	var donors []int
 	changing, end := changes(p)
 	made, err := backup(func(r *snapshot.Run) {
@@ -251,7 +251,7 @@ func TestBackupsThatAreNone(t *testing.T) {
 	}
 	assert.Equal(t, made.Tables["`d`.`t`"], int64(3))
 
-	// A damaged object is found before any data is used, and only the backup is reported as damaged.
+	// A damaged object is detected before any data is used. Only the damaged object counts as damage of the backup.
 	source := restore.Source{Store: to, Backup: made}
 	run := p.backs(3)
 	_, err = snapshot.Verify(t.Context(), source, run.Programs, filepath.Join(run.Scratch, "whole"), small, nil)
@@ -262,10 +262,10 @@ func TestBackupsThatAreNone(t *testing.T) {
 	text[len(text)/2] ^= 1
 	assert.NilError(t, to.Replace(t.Context(), name, text))
 	if _, err := snapshot.Verify(t.Context(), source, run.Programs, filepath.Join(run.Scratch, "verify"), small, nil); !restore.Convicts(err) {
-		t.Errorf("a damaged object: %v", err)
+		t.Errorf("verifying a damaged object: %v", err)
 	}
 	if _, err := restore.Validate(t.Context(), source, run.Programs, nil); contract.ReasonOf(err) != contract.ReasonRefused || !strings.Contains(err.Error(), "MySQLCluster") {
-		t.Errorf("a DataService with a backup of a MySQLCluster: %v", err)
+		t.Errorf("a DataService that restores the backup of a MySQLCluster: %v", err)
 	}
 	n := pods(t, 1)[0]
 	n.Restores = true
@@ -278,10 +278,10 @@ func TestBackupsThatAreNone(t *testing.T) {
 		}
 	}
 	if _, err := snapshot.Restore(t.Context(), source, run.Programs, n.volume(), nil); contract.ReasonOf(err) != contract.ReasonDamaged {
-		t.Errorf("a damaged object: %v", err)
+		t.Errorf("restoring a damaged object: %v", err)
 	}
 	if may, err := n.volume().MayRestore(); !may || err != nil {
-		t.Errorf("the volume may be restored to: %t %v", may, err)
+		t.Errorf("after the failed restore, MayRestore returns %t %v", may, err)
 	}
 	n.up()
 	n.until("it waits for a ticket", func(a mysqlmember.Answer) bool { return a.Volume == volume.Empty && a.Problem != "" })

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// begin makes the first data from a backup that was restored to a folder. The server gets a new UUID, so its GTIDs differ from the GTIDs of the
-// backup's server. The operator's accounts get the passwords of this database.
+// begin creates the first data from a backup that was restored to a folder. The server gets a new UUID, so that its GTIDs differ from those
+// of the backup's server. The operator's accounts get the passwords of this database.
 func (a *Agent) begin(ctx context.Context, t mysql.Ticket, folder string) error {
 	if err := a.takeAccounts(ctx, folder, func(*server.Conn) error { return nil }); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (a *Agent) begin(ctx context.Context, t mysql.Ticket, folder string) error 
 }
 
 // takeAccounts runs a server on data with unknown passwords. It creates the accounts of members, and sets the passwords of the operator's
-// accounts. check runs before anything is changed.
+// accounts. It calls check before it changes anything.
 func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*server.Conn) error) error {
 	file := filepath.Join(a.Server.Run, "init.sql")
 	password, err := server.InitFile(file)
@@ -63,8 +63,8 @@ func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*ser
 	}, options...)
 }
 
-// takeOver returns the statements that set the passwords of this database for a backup's accounts, and that end the replication of the
-// backup's server.
+// takeOver returns the statements that set the passwords of this database for the accounts of a backup. The statements also remove the
+// replication settings of the backup's server.
 func (a *Agent) takeOver() []string {
 	own := mysql.AgentAccount + "@localhost"
 	replication := " IDENTIFIED BY " + server.Literal(a.secrets.replication)
@@ -80,7 +80,7 @@ func (a *Agent) takeOver() []string {
 	return slices.Concat(statements, []string{"DROP USER " + server.TemporaryAccount + "@localhost"})
 }
 
-// relaxPasswords are options that make a component that judges passwords accept generated ones.
+// relaxPasswords are options that make a password validation component accept generated passwords.
 var relaxPasswords = []string{
 	"--loose-validate_password.policy=LOW", "--loose-validate_password.length=0", "--loose-validate_password.number_count=0", "--loose-validate_password.special_char_count=0",
 	"--loose-validate_password.mixed_case_count=0", "--loose-validate_password.check_user_name=OFF",

@@ -1,25 +1,26 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervisor runs the MySQL server of a member as its child. The server ends with the agent, and starts again when it ends.
+// Package supervisor runs the MySQL server of a member as its child process. The server ends with the agent. If only the server ends, the
+// agent starts it again.
 //
-// A started server only reads. A ticket allows more. It is an annotation on the pod, which the downward API shows as a file:
+// A started server is read-only. A ticket allows further actions. It is an annotation on the pod, which the downward API shows as a file:
 //
-//	seed       make the first data, on an empty volume
-//	join       copy the data of the primary by CLONE, on an empty volume or in the place of the member's data
+//	seed       create the first data, on an empty volume
+//	join       copy the data of the primary by CLONE, on an empty volume or as a replacement of the member's data
 //	primary    become the primary
 //	fence      kill the server if it is a primary
 //
-// or an order of the operator through the API; see package mysql. New data is made in a second folder; see package volume.
+// The operator sends all other orders through the API; see package mysql. New data is created in a second folder; see package volume.
 //
 // # Watchdog
 //
-// The server is killed when semi-sync does not protect a primary that needs acknowledgements, when such a primary hears
-// neither the operator nor a voter for some seconds, and when it does not answer its agent: a change of accounts that waits for an
+// The agent kills a primary that needs acknowledgements in three cases: semi-sync does not protect the primary; neither the operator nor a
+// voter has reached the primary for some seconds; the server does not answer its agent, because a change of accounts that waits for an
 // acknowledgement blocks all logins. Voters ping the agent of the member that they follow.
 //
 // # Accounts
 //
-// A primary gets the databases, the account of clients and the passwords that files declare. Statements that change accounts are executed
-// only while a voter is connected, and nothing is written if all is there.
+// Files declare databases, the account of clients and passwords. The agent creates them on a primary. It changes accounts only while a
+// voter is connected. It writes nothing if everything exists.
 package supervisor

@@ -15,13 +15,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// at is called between the steps of making new data. Tests end a process there.
+// at is called between the steps of creating data. Tests end a process there.
 var at = func(string) {}
 
 // private are the options of a server that only this agent can reach.
 var private = []string{"--skip-networking"}
 
-// seed makes the first data of the database: from the backup that was restored to the volume, or else empty data.
+// seed creates the first data of the database: from the backup that was restored to the volume, or else without rows.
 func (a *Agent) seed(ctx context.Context, t mysql.Ticket) error {
 	folder, isRestored, err := a.Volume.Restored()
 	switch {
@@ -76,7 +76,7 @@ func (a *Agent) replace(t mysql.Ticket, revision int64) error {
 	return a.Volume.Replace(id, t.Text, revision)
 }
 
-// with starts a server on a folder, runs some statements, and stops the server cleanly.
+// with starts a server on a folder, calls do, and stops the server cleanly.
 func (a *Agent) with(ctx context.Context, folder, user, password string, do func(c *server.Conn, socket string) error, more ...string) error {
 	p, err := a.Server.start(ctx, a.Ordinal, folder, "new", a.lock, a.Log, append(more, private...)...)
 	if err != nil {
@@ -105,8 +105,8 @@ func (a *Agent) with(ctx context.Context, folder, user, password string, do func
 	return p.stop(ctx)
 }
 
-// join copies the data of the primary. The copy becomes the member's data after a server has started on it and has all that the primary
-// had when the copy began.
+// join copies the data of the primary. A server starts on the copy. The copy becomes the member's data only if it has everything that the
+// primary had when the copy began.
 func (a *Agent) join(ctx context.Context, t mysql.Ticket) error {
 	if err := errors.Join(a.Volume.Prepare(), a.Volume.DropRestored()); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (a *Agent) join(ctx context.Context, t mysql.Ticket) error {
 		return err
 	}
 	at("cloned")
-	// A primary that was replaced while the copy was made may have transactions that no other member has.
+	// If the primary was replaced during the copy, it may have transactions that no other member has.
 	if _, err := a.donor(ctx, t); err != nil {
 		return err
 	}
@@ -141,7 +141,8 @@ func (a *Agent) join(ctx context.Context, t mysql.Ticket) error {
 	return nil
 }
 
-// donor verifies that the member in a ticket is a primary with the data of the ticket's server. It returns the transactions of that data.
+// donor verifies that the member in a ticket is a primary, and that its data belongs to the server in the ticket. It returns the
+// transactions of that data.
 func (a *Agent) donor(ctx context.Context, t mysql.Ticket) (executed string, err error) {
 	c, err := server.Connect(ctx, server.Options{Address: a.address(t.Source), User: mysql.CloneAccount, Password: a.secrets.replication})
 	if err != nil {
@@ -159,8 +160,7 @@ func (a *Agent) donor(ctx context.Context, t mysql.Ticket) (executed string, err
 	return rows[0][2], nil
 }
 
-// clone copies the data of a member to the new folder. A helper server on other data makes the copy. clone waits while a commit waits on
-// the primary.
+// clone copies the data of a member to the new folder, by a helper server on other data. It waits while a commit waits on the primary.
 func (a *Agent) clone(ctx context.Context, t mysql.Ticket) error {
 	err := a.with(ctx, a.Volume.Scratch(), "root", "", func(c *server.Conn, _ string) error {
 		if err := c.Do("SET GLOBAL clone_valid_donor_list = " + server.Literal(a.address(t.Source))); err != nil {

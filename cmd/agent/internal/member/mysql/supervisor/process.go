@@ -22,27 +22,27 @@ import (
 
 // Server describes the program of the server.
 type Server struct {
-	// Program is mysqld, and Config its file of options; without one it reads none.
+	// Program is mysqld. Config is its option file; if it is empty, the server reads none.
 	Program, Config string
-	// Options are the user's options. Options that keep a member safe override them.
+	// Options are the user's options. The options that keep a member safe override them.
 	Options []string
-	// Host and Port are the address that the server listens on; without a Host it listens on all addresses.
+	// Host and Port are the address on which the server listens. If Host is empty, it listens on all addresses.
 	Host string
 	Port int
-	// Run is a folder for sockets and process ids, which lives as long as the pod.
+	// Run is a folder for sockets and process IDs that lives as long as the pod.
 	Run string
 }
 
-// process is a server that was started.
+// process is a started server.
 type process struct {
 	cmd    *exec.Cmd
 	socket string
 	began  time.Time
-	done   chan struct{} // closed when it has ended
+	done   chan struct{} // closed when the process has ended
 	words  *server.Tail
 }
 
-// common returns the options of a server on a folder, before those of its purpose.
+// common returns the options of every server on a folder. The options for its purpose follow them.
 func (s Server) common(folder string) []string {
 	args := []string{"--no-defaults"}
 	if s.Config != "" {
@@ -55,7 +55,7 @@ func (s Server) common(folder string) []string {
 	return args
 }
 
-// arguments returns the options of a server on a folder. Persisted variables are not read: a copy has none, so that members would differ.
+// arguments returns the options of a server on a folder. They disable persisted variables: a copy has none, so that members would differ.
 func (s Server) arguments(ordinal int, folder, socket string, more []string) []string {
 	args := append(s.common(folder), mysql.Arguments(ordinal)...)
 	args = append(args, "--socket="+socket, "--pid-file="+socket+".pid", "--bind-address="+cmp.Or(s.Host, "*"), fmt.Sprintf("--port=%d", s.Port), "--log-bin=binlog",
@@ -63,10 +63,9 @@ func (s Server) arguments(ordinal int, folder, socket string, more []string) []s
 	return append(args, more...)
 }
 
-// start starts a server on a folder. The server inherits the lock of the volume. The end of the context does not end it.
-//
-// The kernel sends Pdeathsig when the thread that started the server ends. Go ends a thread only where a goroutine ends while it is
-// locked to it, which the agent never does.
+// start starts a server on a folder. The server inherits the lock of the volume. It does not end with the context. The kernel sends
+// Pdeathsig when the thread that started the server ends. Go ends a thread only if a goroutine ends while it is locked to the thread. The
+// agent has no such goroutine.
 func (s Server) start(ctx context.Context, ordinal int, folder, name string, lock *os.File, log io.Writer, more ...string) (*process, error) {
 	p := &process{socket: filepath.Join(s.Run, name), began: time.Now(), done: make(chan struct{}), words: &server.Tail{}}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.arguments(ordinal, folder, p.socket, more)...)
@@ -77,16 +76,16 @@ func (s Server) start(ctx context.Context, ordinal int, folder, name string, loc
 		return nil, fmt.Errorf("start %s: %w", s.Program, err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // its exit code is in ProcessState
+		_ = p.cmd.Wait() // ProcessState has the exit code
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// initialize makes an empty database in a folder, with an account root that has no password.
+// initialize creates an empty database in a folder. Its account root has no password.
 func (s Server) initialize(ctx context.Context, folder string, lock *os.File) error {
 	words := &server.Tail{}
-	args := append(s.common(folder), "--initialize-insecure") // plugins are not loaded
+	args := append(s.common(folder), "--initialize-insecure") // no plugin is loaded
 	cmd := exec.CommandContext(ctx, s.Program, args...)
 	cmd.Stdout, cmd.Stderr = words, words
 	cmd.ExtraFiles = []*os.File{lock}
@@ -120,7 +119,7 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// failure returns the reason why the server ended.
+// failure returns the reason why the process ended.
 func (p *process) failure() error {
 	return contract.Errorf(contract.ReasonFailed, "%s (the server ended: %s)", server.ExplainServer(p.words.String()), p.cmd.ProcessState)
 }
@@ -142,7 +141,7 @@ func (p *process) connect(ctx context.Context, user, password string) (*server.C
 	}
 }
 
-// stop stops the server cleanly. It fails if the server ends before it has written everything.
+// stop stops the server cleanly. It fails if the process ends before it has written all data.
 func (p *process) stop(ctx context.Context) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop the server: %w", err)

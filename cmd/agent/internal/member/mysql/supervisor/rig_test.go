@@ -32,17 +32,17 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// settings are those of an agent, for another process.
+// settings configure an agent in another process.
 type settings struct {
 	Root, Ticket, Secrets, Databases, Users, TLS, Program, Run string
 	Hosts                                                      []string
 	Ordinal                                                    int
 	Restores                                                   bool
-	// Point names a call of at, by its number, for which Kill ends "agent", or "server" for a program of the agent.
+	// Point is the number of a call of at. Kill selects the process to end there: "agent", or "server" for a program of the agent.
 	Point, Kill string
 }
 
-// inFullForm marks a test that the short form of make verify has no time for.
+// inFullForm skips a test in the short form of make verify, to save time.
 func inFullForm(t *testing.T) {
 	t.Helper()
 	if os.Getenv("MYSQL_TESTS") != "full" {
@@ -50,7 +50,7 @@ func inFullForm(t *testing.T) {
 	}
 }
 
-// TestMain runs an agent if the environment has its settings, or the tests.
+// TestMain runs an agent if the environment has settings, and otherwise the tests.
 func TestMain(m *testing.M) {
 	text := os.Getenv("SUPERVISOR_TEST_AGENT")
 	if restore := os.Getenv("SUPERVISOR_TEST_RESTORE"); restore != "" {
@@ -81,7 +81,7 @@ func (s settings) volume() *volume.Volume {
 	return &volume.Volume{Root: s.Root, Data: "mysql", Pod: fmt.Sprint("data/mysql-", s.Ordinal)}
 }
 
-// agent returns the agent of this process, which kills itself or its server at the point.
+// agent returns the agent of this process. At the point, the agent kills itself or its server.
 func (s settings) agent() *Agent {
 	var calls atomic.Int32
 	name, number, _ := strings.Cut(s.Point, "#")
@@ -108,7 +108,7 @@ func (s settings) agent() *Agent {
 				kill()
 				return
 			}
-			time.Sleep(time.Millisecond) // between two looks
+			time.Sleep(time.Millisecond) // polling interval
 		}
 	}
 	at = func(point string) {
@@ -142,7 +142,7 @@ type pod struct {
 
 var networks atomic.Int32
 
-// pods makes members, whose agents are not started. Each has another address, so that all use the same ports.
+// pods creates members without starting their agents. Each member has another address, so that all use the same ports.
 func pods(t *testing.T, n int) []*pod {
 	t.Helper()
 	authority := rig.NewAuthority(t)
@@ -195,7 +195,7 @@ func (p *pod) up() {
 	assert.NilError(p.t, cmd.Start())
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its exit code is in ProcessState
+		_ = cmd.Wait() // ProcessState has the exit code
 		close(done)
 	}()
 	p.cmd, p.done = cmd, done
@@ -215,13 +215,13 @@ func (p *pod) give(ticket string) {
 	p.declare(p.Ticket, ticket)
 }
 
-// declare replaces a file, as the kubelet does.
+// declare replaces a file in the way of the kubelet.
 func (p *pod) declare(file, text string) {
 	p.t.Helper()
 	assert.NilError(p.t, errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)))
 }
 
-// send sends a request with a certificate.
+// send sends a request with a certificate, and returns the answer.
 func (p *pod) send(c *http.Client, method, path string, body any) (mysqlmember.Answer, error) {
 	answer := mysqlmember.Answer{}
 	text, err := json.Marshal(body)
@@ -246,22 +246,22 @@ func (p *pod) send(c *http.Client, method, path string, body any) (mysqlmember.A
 	return answer, nil
 }
 
-// look returns the report, with a certificate that is not the operator's.
+// look returns the agent's report. The certificate is not that of the operator.
 func (p *pod) look() mysqlmember.Answer {
-	answer, _ := p.send(p.other, http.MethodGet, "/state", nil) // the agent may not serve yet
+	answer, _ := p.send(p.other, http.MethodGet, "/state", nil) // fails until the agent serves
 	return answer
 }
 
-// until waits until the report fulfils a condition.
+// until waits until the report satisfies a condition.
 func (p *pod) until(what string, is func(mysqlmember.Answer) bool) mysqlmember.Answer {
 	p.t.Helper()
-	for end := time.Now().Add(rig.Patience); ; time.Sleep(30 * time.Millisecond) { // between two looks; only a hang uses up the patience
+	for end := time.Now().Add(rig.Patience); ; time.Sleep(30 * time.Millisecond) { // polling interval; only a hang exceeds the time limit
 		answer := p.look()
 		if is(answer) {
 			return answer
 		}
 		if time.Now().After(end) {
-			p.t.Fatalf("member %d: the wanted state does not come: %s: %+v, %+v", p.Ordinal, what, answer, answer.State)
+			p.t.Fatalf("member %d: not within the time limit: %s: %+v, %+v", p.Ordinal, what, answer, answer.State)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func (p *pod) reads() mysqlmember.Answer {
 	})
 }
 
-// leads gives the ticket of a primary, and waits until it is used.
+// leads writes a ticket to become the primary, and waits until the ticket is used.
 func (p *pod) leads(epoch, revision int64, demands int) mysqlmember.Answer {
 	p.t.Helper()
 	ticket := fmt.Sprintf("primary:%d:%d:%d", epoch, revision, demands)
@@ -284,7 +284,7 @@ func (p *pod) leads(epoch, revision int64, demands int) mysqlmember.Answer {
 	})
 }
 
-// joins gives the ticket to copy the data of another member, and waits until it is used.
+// joins writes a ticket to copy the data of another member, and waits until the ticket is used.
 func (p *pod) joins(revision int64, from *pod) mysqlmember.Answer {
 	p.t.Helper()
 	ticket := fmt.Sprintf("join:%d:%d:%s", revision, from.Ordinal, from.look().Server)
@@ -292,18 +292,18 @@ func (p *pod) joins(revision int64, from *pod) mysqlmember.Answer {
 	return p.until("it has a copy", func(a mysqlmember.Answer) bool { return a.Ticket == ticket && a.State != nil })
 }
 
-// order gives an order as the operator, until it is taken.
+// order sends an order as the operator, until the agent accepts it.
 func (p *pod) order(path string, q mysqlmember.Request) {
 	p.t.Helper()
 	var err error
-	for end := time.Now().Add(rig.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // before the next attempt
+	for end := time.Now().Add(rig.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // pause before the next attempt
 		a := p.look()
 		q.Instance, q.Server = a.Instance, a.Server
 		if _, err = p.send(p.operator, http.MethodPost, path, q); err == nil {
 			return
 		}
 	}
-	p.t.Fatalf("member %d does not take the order %s: %v", p.Ordinal, path, err)
+	p.t.Fatalf("member %d did not accept the order %s: %v", p.Ordinal, path, err)
 }
 
 func (p *pod) source() mysqlmember.Source {
@@ -325,7 +325,7 @@ func (p *pod) exec(statements ...string) {
 	}
 }
 
-// rows returns the ids in the table, or the cause if it cannot be read.
+// rows returns the IDs in the table, or the error of reading it.
 func (p *pod) rows() string {
 	c, err := p.session()
 	if err != nil {
@@ -339,7 +339,7 @@ func (p *pod) rows() string {
 	return text
 }
 
-// serves reports whether a server answers at the member's address.
+// serves reports whether the server answers at the member's address.
 func (p *pod) serves() bool {
 	c, err := server.Connect(p.t.Context(), server.Options{Address: p.Hosts[p.Ordinal] + ":3306", User: mysql.CloneAccount, Password: "replication" + rig.Password})
 	if err != nil {
@@ -349,13 +349,13 @@ func (p *pod) serves() bool {
 	return true
 }
 
-// aside returns the folders of former data.
+// aside returns the folders with earlier data of the member.
 func (p *pod) aside() []string {
 	found, _ := filepath.Glob(filepath.Join(p.Root, "mysql.set-aside-*"))
 	return found
 }
 
-// first makes a member the primary of new data, alone, with a table that has the rows 1 to 3.
+// first makes a member the only member and the primary of new data. The data has a table with the rows 1 to 3.
 func first(p *pod) mysqlmember.Answer {
 	p.t.Helper()
 	p.up()

@@ -26,8 +26,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// A physical backup of 1 GiB is at least as fast as `mysqldump | zstd`, and its restore at least as fast as `zstd -d | mysql`, with equal program
-// versions on one machine, alternately. The best run of each counts, because other work may slow the machine.
+// A physical backup of 1 GiB is at least as fast as `mysqldump | zstd`, and its restore at least as fast as `zstd -d | mysql`. The same
+// program versions run alternately on one machine. The test compares the best runs, because other work may slow the machine.
 func TestSpeed(t *testing.T) {
 	inFullForm(t)
 	const rows, turns = (1 << 30) / 450, 2

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A database of three members begins, fails over, and takes the old primary back, with real servers and agents.
+// Real servers and agents run a database of three members: it is created, fails over, and gets the old primary back as a follower.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	all := pods(t, 3)
@@ -33,14 +33,14 @@ func TestLife(t *testing.T) {
 	assert.Equal(t, a.rows(), "1 2 3")
 	for _, m := range []*pod{a, b} {
 		if s := m.reads(); s.Server == begun.Server || s.State.Role != "" {
-			t.Errorf("the copy is %+v, %+v", s, s.State)
+			t.Errorf("the member with the copy reports %+v, %+v", s, s.State)
 		}
 		m.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Source: p.source(), Acknowledge: true})
 	}
 	p.order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Demands: 1})
 	p.exec("INSERT INTO d.t VALUES (4)")
 
-	// A user persists variables of a primary. A commit waits when the agent is killed; the server dies with it.
+	// A user persists variables of a primary. The agent is killed while a commit waits, and the server ends with the agent.
 	p.exec("SET PERSIST_ONLY super_read_only = OFF", "SET PERSIST_ONLY read_only = OFF", "SET PERSIST_ONLY rpl_semi_sync_source_enabled = ON", "SET PERSIST_ONLY skip_replica_start = OFF")
 	for _, m := range []*pod{a, b} {
 		m.order("/promise", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 2, Revision: 2}})
@@ -52,7 +52,7 @@ func TestLife(t *testing.T) {
 	p.until("a commit waits", func(a mysqlmember.Answer) bool { return a.State != nil && a.State.Waiting == 1 })
 	p.kill()
 	if err := <-result; err == nil {
-		t.Error("a commit without an acknowledgement has the answer OK")
+		t.Error("the client got OK for a commit without an acknowledgement")
 	}
 	c.Close()
 	rig.Until(t, "the server ends with its agent", func() bool { return !p.serves() })
@@ -63,10 +63,10 @@ func TestLife(t *testing.T) {
 	a.exec("INSERT INTO d.t VALUES (6)")
 	served := time.Now()
 
-	// The old primary starts again with its used ticket: it is read-only, and has surplus transactions.
+	// The old primary starts again with its used ticket. It is read-only, and has surplus transactions.
 	p.up()
 	if s := p.reads(); s.State.Role != "" || s.Ticket != "primary:1:1:0" || s.Server != begun.Server {
-		t.Errorf("the old primary is %+v, %+v", s, s.State)
+		t.Errorf("the old primary reports %+v, %+v", s, s.State)
 	}
 	assert.Equal(t, p.rows(), "1 2 3 4 5")
 	p.joins(3, a)
@@ -76,15 +76,15 @@ func TestLife(t *testing.T) {
 
 	watchdog(t, served, a, b)
 
-	// SIGTERM ends the agent after its server, in order.
+	// On SIGTERM, the agent first stops its server and then ends.
 	assert.NilError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	<-p.done
 	assert.Equal(t, p.cmd.ProcessState.ExitCode(), 0)
 	assert.Assert(t, strings.Contains(p.logged(), "stopping the server with terminated"))
 }
 
-// A member that was stopped lacks transactions that the primary's logs no longer have.
-// It cannot follow, so it copies again and sets its data aside.
+// A member that was stopped lacks transactions that the primary's logs no longer have. It cannot follow the primary. So it copies the data
+// again and keeps its old data in another folder.
 func TestPurgedLogs(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestPurgedLogs(t *testing.T) {
 	a.until("it follows", func(s mysqlmember.Answer) bool { return s.State != nil && s.State.Connected })
 }
 
-// watchdog has the server of a primary killed for each cause. It starts again, and only reads.
+// watchdog checks that the agent kills the server of a primary for each reason. The server then starts read-only.
 func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 	t.Helper()
 	start := a.look().Instance
@@ -124,10 +124,10 @@ func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 		}).Instance
 		assert.Assert(t, strings.Contains(a.logged(), "killing the server: "+why))
 	}
-	// The voter's pings keep the primary alive for longer than it may be without requests from the operator.
+	// The voter's pings alone keep the primary alive beyond the limit without requests of the operator.
 	a.until("twelve seconds pass", func(mysqlmember.Answer) bool { return time.Since(served) > 12*time.Second })
 	if s := a.look(); s.Instance != start || s.State == nil || s.State.Role != mysqlmember.RolePrimary {
-		t.Errorf("the primary is %+v, %+v", s, s.State)
+		t.Errorf("the primary reports %+v, %+v", s, s.State)
 	}
 	a.exec("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
 	killed("the primary is not protected by semi-sync")
@@ -147,8 +147,8 @@ func (p *pod) logged() string {
 	return string(text)
 }
 
-// The agent, the copying server and the donor are killed at each step of a copy. The member's former data is in use until the copy is
-// complete, and is kept afterwards.
+// The agent, the copying server and the donor are killed at each step of a copy. The member uses its old data until the copy is complete.
+// Afterwards it keeps the old data in another folder.
 func TestKilledWhileCopying(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestKilledWhileCopying(t *testing.T) {
 		c, err := m.volume().Look()
 		assert.NilError(t, err, when)
 		if c.Kind != volume.Own || c.Notes.Server != old.Server || c.Notes.Ticket != old.Ticket || len(m.aside()) != 0 {
-			t.Errorf("%s: the volume has %+v, and before it was %+v; set aside: %v", when, c, old.Report, m.aside())
+			t.Errorf("%s: the volume has %+v, before the copy it had %+v; folders with old data: %v", when, c, old.Report, m.aside())
 		}
 	}
 	for _, point := range []string{"initialized#1", "copying", "cloned#1", "checked#1"} {
@@ -192,12 +192,12 @@ func TestKilledWhileCopying(t *testing.T) {
 	m.up()
 	s := m.reads()
 	if s.Ticket != ticket || s.Server == old.Server || s.Revision != 2 || len(m.aside()) != 1 {
-		t.Errorf("the copy is %+v, set aside: %v", s, m.aside())
+		t.Errorf("the member with the copy reports %+v; folders with old data: %v", s, m.aside())
 	}
 	assert.Equal(t, m.rows(), "1 2 3 4")
 }
 
-// donorDies kills the donor in the middle of a copy. The donor is not copied again before it is the primary again.
+// donorDies kills the donor during a copy. The member copies the donor again only after the donor has become the primary again.
 func donorDies(t *testing.T, donor, m *pod, former func(string)) {
 	t.Helper()
 	m.up()

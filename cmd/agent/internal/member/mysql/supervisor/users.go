@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// account is an account that clients log in with from any address, and the databases on which it has all rights.
+// account is an account with which clients log in from any address. It has all rights on some databases.
 type account struct {
 	name, password string
 	databases      []string
@@ -28,7 +28,7 @@ func (a *Agent) users() (all []account, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the list of accounts: %w", err)
 	}
-	main, _ := a.secret("username") // declared reports the mistake in the line
+	main, _ := a.secret("username") // declared reports the error in the line
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if len(words) == 0 {
@@ -62,7 +62,8 @@ func secretIn(folder, name string) (string, error) {
 	return value, nil
 }
 
-// create adds the statement that creates an account or changes its password, unless the server already accepts the password.
+// create appends the statement that creates an account or changes its password. It appends nothing if the server accepts the password
+// already.
 func (u account) create(c *server.Conn, logsIn func(user, password string) (bool, error), statements []string) ([]string, error) {
 	is, err := logsIn(u.name, u.password)
 	if is || err != nil {
@@ -76,9 +77,9 @@ func (u account) create(c *server.Conn, logsIn func(user, password string) (bool
 	return append(statements, verb+u.literal()+" IDENTIFIED BY "+server.Literal(u.password)), nil
 }
 
-// grant adds the statement that gives an account all rights on a database, unless it has them.
+// grant appends the statement that grants an account all rights on a database. It appends nothing if the account has them.
 func (u account) grant(c *server.Conn, database string, statements []string) ([]string, error) {
-	pattern := strings.ReplaceAll(database, "_", `\_`) // in the name of a GRANT an underscore matches any character unless it is escaped
+	pattern := strings.ReplaceAll(database, "_", `\_`) // in the database name of a GRANT, an unescaped underscore matches any character
 	is, err := has(c, "SELECT COUNT(*) FROM mysql.db WHERE LOWER(db) = LOWER(?) AND user = ? AND host = '%' AND create_priv = 'Y'", pattern, u.name)
 	if is || err != nil {
 		return statements, err

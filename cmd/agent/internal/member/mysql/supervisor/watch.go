@@ -29,7 +29,7 @@ const (
 	pings = 2 * time.Second
 )
 
-// hear records that the operator or a voter reached this agent.
+// hear records that a request of the operator or of a voter has arrived.
 func (a *Agent) hear(operator bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,14 +40,14 @@ func (a *Agent) hear(operator bool) {
 	}
 }
 
-// heardAll starts the times of the watchdog.
+// heardAll restarts the time limits of the watchdog.
 func (a *Agent) heardAll() {
 	a.hear(true)
 	a.hear(false)
 }
 
-// watch watches a server until its end: it reads the server's state, pings the primary that it follows, and kills the server when MustKill
-// requires it. If a hanging server does not answer, its last known state counts.
+// watch watches a server until the server ends: it reads the server's state, pings the primary that the server follows, and kills the
+// server when MustKill requires it. While a hanging server does not answer, its last known state counts.
 func (a *Agent) watch(ctx context.Context, r *running) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -78,7 +78,7 @@ func (a *Agent) killServer(r *running, why string) {
 	r.kill()
 }
 
-// observe resumes the applier, reserves connections, and reads the server's state again and again.
+// observe resumes the applier and reserves connections. Then it reads the server's state at intervals.
 func (a *Agent) observe(ctx context.Context, r *running) {
 	isResumed, hasReserved := false, false
 	for ctx.Err() == nil {
@@ -96,11 +96,11 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 	}
 }
 
-// pingSource pings the primary's agent while this member is a connected voter of that primary.
+// pingSource pings the agent of the primary while this member is a connected voter of the primary.
 func (a *Agent) pingSource(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
 		if state, _ := r.latest(); state.Role == mysqlmember.RoleReplica && state.Acknowledges && state.Connected {
-			_ = a.ping(ctx, state.Source, state.SourceServer) // the primary counts received pings
+			_ = a.ping(ctx, state.Source, state.SourceServer) // the primary counts only received pings
 		}
 		select {
 		case <-ctx.Done():
@@ -128,7 +128,7 @@ func (a *Agent) ping(ctx context.Context, ordinal int, server string) error {
 	return response.Body.Close()
 }
 
-// serve serves the API and the probes. The returned function ends both.
+// serve serves the API and the probes until stop is called.
 func (a *Agent) serve(ctx context.Context) (stop func(), err error) {
 	servers := []*http.Server{{
 		Addr: net.JoinHostPort(a.Server.Host, strconv.Itoa(a.Port)), TLSConfig: mysql.TLS(a.TLS),
@@ -139,11 +139,11 @@ func (a *Agent) serve(ctx context.Context) (stop func(), err error) {
 	}
 	stop = func() {
 		for _, s := range servers {
-			_ = s.Close() // the agent ends
+			_ = s.Close() // the agent ends anyway
 		}
 	}
 	for _, s := range servers {
-		s.ReadHeaderTimeout, s.ErrorLog = 5*time.Second, log.New(io.Discard, "", 0) // failed handshakes of others
+		s.ReadHeaderTimeout, s.ErrorLog = 5*time.Second, log.New(io.Discard, "", 0) // drops errors of other hosts' handshakes
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
 		if err != nil {
 			stop()
@@ -164,7 +164,7 @@ func (a *Agent) serve(ctx context.Context) (stop func(), err error) {
 	return stop, nil
 }
 
-// report returns the report on the member, and the Member that executes its orders.
+// report returns the report about the member, and the Member that executes orders.
 func (a *Agent) report() (mysqlmember.Report, mysql.Orders) {
 	c, err := a.Volume.Look()
 	a.mu.Lock()
@@ -184,7 +184,7 @@ func (a *Agent) report() (mysqlmember.Report, mysql.Orders) {
 	return r, a.run
 }
 
-// probe answers the kubelet. The agent is always alive, and is ready while its server answers.
+// probe answers the kubelet. The pod is always alive, and ready while the server answers.
 func (a *Agent) probe(w http.ResponseWriter, request *http.Request) {
 	switch request.URL.Path {
 	case "/livez":

@@ -1,19 +1,20 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volume keeps the data of a MySQL member on the volume of its pod: to which pod it belongs, what the member promised, and
-// which folder has complete data.
+// Package volume manages the data of a MySQL member on the volume of its pod. It stores the pod to which the data belongs and the promises
+// of the member, and finds the folder with complete data.
 //
-// New data, that of a seed or a copy of another member, is made in a second folder:
+// New data, from a seed or a copy of another member, is created in a second folder:
 //
-//	DATA                   the data that the server runs on
-//	DATA.new               data that is being made; removed when making it starts over
-//	DATA.set-aside-UUID-N  former data; it is never removed
-//	DATA.restoring         data that is being restored from a backup; removed when that starts over
-//	DATA.restored          the complete data of a backup, which the first member of a new database begins with
+//	DATA                   the data on which the server runs
+//	DATA.new               new data in progress; removed when its creation starts again
+//	DATA.set-aside-UUID-N  old data; never removed
+//	DATA.restoring         a backup that is being restored; removed when the restore starts again
+//	DATA.restored          the complete data of a backup, with which the first member of a new database begins
 //
-// The data of one server of a DataService is in DATA, too, with a mark that another package writes. Adopt makes it the member's by one write.
+// DATA also holds the data of a DataService's single server, with a mark that another package writes. Adopt makes this data the member's
+// data by one write.
 //
-// After Replace has noted the UUID of the new data, the new data is complete and counts. Before that, what is in DATA.new counts for
-// nothing. Settle renames the folders, even after a crash between two renames.
+// When Replace has recorded the UUID of the new data, the new data is complete and becomes the member's data. Before that, DATA.new is
+// ignored. Settle renames the folders, also after a crash between two renames.
 package volume

@@ -16,31 +16,31 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// File is the name of the notes at the root of the volume, outside of the server's data: a copy of another member's data does not
-// change the promises of this one.
+// File is the name of the notes at the root of the volume. The file is outside of the server's data, so that a copy of another member's
+// data does not change this member's promises.
 const File = "d3os-mysql.json"
 
 // format is the newest format of Notes that this agent reads.
 const format = 1
 
-// Notes identify the data of a member, and store its promises.
+// Notes identify the data of a member, and contain the member's promises.
 type Notes struct {
 	Format int `json:"format"`
-	// Pod is the pod that the volume belongs to, as NAMESPACE/NAME.
+	// Pod is the pod to which the volume belongs, as NAMESPACE/NAME.
 	Pod string `json:"pod"`
 	// Server is the UUID of the server that wrote the data; empty before the first data.
 	Server string `json:"server,omitempty"`
-	// Next is the UUID of the complete data in the new folder, until that folder has replaced the data.
+	// Next is the UUID of the complete data in the new folder; empty after that folder has replaced the data.
 	Next string `json:"next,omitempty"`
 	// Ticket is the text of the last used ticket.
 	Ticket string `json:"ticket,omitempty"`
-	// Promised is the highest epoch that the member promised or accepted an order of. Orders of older epochs are refused.
+	// Promised is the highest epoch that the member has promised, or whose order it has accepted. Orders of older epochs are refused.
 	Promised int64 `json:"promised"`
 	// Revision is the highest revision of the record in an accepted order. Orders of older revisions are refused.
 	Revision int64 `json:"revision"`
 }
 
-// read reads the notes of a volume; nil when there are none.
+// read reads the notes of a volume; nil for none.
 func read(root string) (*Notes, error) {
 	text, err := os.ReadFile(filepath.Join(root, File))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +59,7 @@ func read(root string) (*Notes, error) {
 	return n, nil
 }
 
-// write replaces the notes of a volume. They are on the disk when it returns.
+// write replaces the notes of a volume. When it returns, the notes are on the disk.
 func (v *Volume) write(next Notes) error {
 	next.Format = format
 	text, err := json.Marshal(next)
@@ -72,7 +72,7 @@ func (v *Volume) write(next Notes) error {
 	return nil
 }
 
-// Notes returns the notes of the volume; the zero value for a volume without any.
+// Notes returns the notes of the volume; the zero value for none.
 func (v *Volume) Notes() (Notes, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -83,8 +83,8 @@ func (v *Volume) Notes() (Notes, error) {
 	return *n, nil
 }
 
-// Take stores the epoch and the revision of an order, and its ticket if there is one, or refuses the order. All are on the disk when it
-// returns.
+// Take checks the epoch and the revision of an order, and refuses an older order. Otherwise it stores both, and the ticket if there is one.
+// When it returns, they are on the disk.
 func (v *Volume) Take(o mysqlmember.Order, ticket string) error {
 	return v.change(func(n *Notes) error {
 		switch {
@@ -105,7 +105,7 @@ func (v *Volume) Take(o mysqlmember.Order, ticket string) error {
 	})
 }
 
-// change calls a function that may modify the notes, and writes them if it did.
+// change calls edit with the notes, and writes the notes if edit has changed them.
 func (v *Volume) change(edit func(*Notes) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Prepare notes that the volume belongs to the pod, and removes incomplete new data.
+// Prepare records that the volume belongs to the pod, and removes incomplete new data.
 func (v *Volume) Prepare() error {
 	if err := v.mayReplace(); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (v *Volume) Prepare() error {
 	return nil
 }
 
-// mayReplace refuses new data on a volume that belongs to another pod, or already has complete new data.
+// mayReplace refuses new data if the volume belongs to another pod, or already has complete new data.
 func (v *Volume) mayReplace() error {
 	c, err := v.Look()
 	switch {
@@ -47,8 +47,8 @@ func (v *Volume) mayReplace() error {
 	return nil
 }
 
-// Replace notes that the new folder has the complete data of a server, made by a ticket, and replaces the present data with it. From then
-// on, orders of older revisions are refused.
+// Replace records that the new folder has the complete data of a server, created with a ticket, and replaces the present data by it. From
+// then on, orders of older revisions are refused.
 func (v *Volume) Replace(server, ticket string, revision int64) error {
 	if err := v.mayReplace(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (v *Volume) Replace(server, ticket string, revision int64) error {
 	return v.Settle()
 }
 
-// Settle replaces the data with complete new data. It does nothing if no new data was noted.
+// Settle replaces the data by complete new data. It does nothing if no new data was recorded.
 func (v *Volume) Settle() error {
 	n, err := v.Notes()
 	if err != nil || n.Next == "" {
@@ -100,7 +100,7 @@ func (v *Volume) Settle() error {
 	})
 }
 
-// setAside renames the folder of the data. Nothing is removed.
+// setAside renames the folder of the data. It removes nothing.
 func (v *Volume) setAside(server string) error {
 	if _, err := os.Lstat(v.folder()); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -120,7 +120,7 @@ func (v *Volume) setAside(server string) error {
 	}
 }
 
-// rename renames a folder of the volume. The new name is on the disk when it returns.
+// rename renames a folder of the volume. When it returns, the new name is on the disk.
 func (v *Volume) rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (v *Volume) rename(from, to string) error {
 	return syncOne(v.Root)
 }
 
-// syncTree writes all files and folders below a folder to the disk.
+// syncTree flushes all files and folders below a folder to the disk.
 func syncTree(root string) error {
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {

@@ -13,16 +13,17 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// marker is a file in the folder of restored data. Its content names the backup.
+// marker is a file in the folder of restored data. It contains the name of the backup.
 const marker = "d3os-restored"
 
-// Restoring returns the folder in which data is restored from a backup. Data in it is never used.
+// Restoring returns the folder in which a backup is being restored. A server never starts on data in this folder.
 func (v *Volume) Restoring() string { return v.folder() + ".restoring" }
 
-// restored returns the folder of complete restored data that no member has taken yet.
+// restored returns the folder of complete restored data that is not yet a member's data.
 func (v *Volume) restored() string { return v.folder() + ".restored" }
 
-// MayRestore reports whether the volume may get restored data: it never had data, its member has promised nothing, and nothing was restored yet.
+// MayRestore reports whether a backup may be restored to the volume: it has never had data, its member has promised nothing, and nothing
+// was restored yet.
 func (v *Volume) MayRestore() (bool, error) {
 	c, err := v.Look()
 	if err != nil || c.Kind != Empty || c.Notes.Promised != 0 || c.Notes.Revision != 0 {
@@ -32,8 +33,8 @@ func (v *Volume) MayRestore() (bool, error) {
 	return !isRestored, err
 }
 
-// Restore records that the data in the folder Restoring is complete, and the backup of the data. When Restore returns, the data and the
-// record are on the disk.
+// Restore records that the data in the folder Restoring is complete, and the name of the backup. When it returns, data and record are on
+// the disk.
 func (v *Volume) Restore(backup string) error {
 	if err := os.WriteFile(filepath.Join(v.Restoring(), marker), []byte(backup+"\n"), 0o640); err != nil {
 		return fmt.Errorf("note that the data is restored: %w", err)
@@ -48,7 +49,7 @@ func (v *Volume) Restore(backup string) error {
 	return nil
 }
 
-// findRestored returns the folder of complete restored data. After an interrupted Begin, that is the new folder.
+// findRestored returns the folder of complete restored data. After an interrupted Begin, this is the new folder.
 func (v *Volume) findRestored() (folder string, is bool, err error) {
 	for _, folder := range []string{v.restored(), v.New()} {
 		_, err := os.Stat(filepath.Join(folder, marker))
@@ -62,7 +63,7 @@ func (v *Volume) findRestored() (folder string, is bool, err error) {
 	return "", false, nil
 }
 
-// Restored returns the folder of complete restored data, and whether there is any.
+// Restored returns the folder of complete restored data, and whether this folder exists.
 func (v *Volume) Restored() (folder string, is bool, err error) {
 	found, is, err := v.findRestored()
 	if err != nil || !is || found == v.restored() {
@@ -71,7 +72,7 @@ func (v *Volume) Restored() (folder string, is bool, err error) {
 	return v.restored(), true, v.rename(found, v.restored())
 }
 
-// Begin makes restored data the data of a member that never had any. It fails with Refused if there is no restored data.
+// Begin makes restored data the data of a member that never had data. It fails with Refused if there is no restored data.
 func (v *Volume) Begin(server, ticket string, revision int64) error {
 	folder, is, err := v.Restored()
 	if err == nil && !is {
@@ -90,7 +91,7 @@ func (v *Volume) Begin(server, ticket string, revision int64) error {
 	return v.Replace(server, ticket, revision)
 }
 
-// DropRestored removes unneeded restored data: the member has a copy of another member's data.
+// DropRestored removes restored data that is not needed, because the member has a copy of another member's data.
 func (v *Volume) DropRestored() error {
 	for _, folder := range []string{v.Restoring(), v.restored()} {
 		if err := os.RemoveAll(folder); err != nil {

@@ -8,11 +8,12 @@ import (
 	"syscall"
 )
 
-// least is the room in bytes below which a volume counts as full: a server extends its files by up to 4 MiB at a time, and a binary log that it
+// least is the free space in bytes below which a volume counts as full. A server extends its files by up to 4 MiB at a time. It hangs while
+// it cannot write its binary log.
 // cannot write makes it wait without an answer.
 const least = 16 << 20
 
-// Full returns the remaining space of the volume if it is too small, or "" if it is enough or unknown.
+// Full describes the free space of the volume if it is too small. It returns "" if the space is sufficient or unknown.
 func (v *Volume) Full() string {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(v.Root, &stat); err != nil {

@@ -14,13 +14,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// MarkFile is the name of the mark at the root of a volume of one server, which package guard writes.
+// MarkFile is the name of the mark at the root of a single server's volume. Package guard writes the mark.
 const MarkFile = "d3os-data.json"
 
 // markFormats is the number of formats of marks that this agent reads.
 const markFormats = 2
 
-// mark returns the ID of the mark of one server's complete data; "" for none.
+// mark returns the ID in the mark of a single server's complete data; "" for none.
 func (v *Volume) mark() (string, error) {
 	text, err := os.ReadFile(filepath.Join(v.Root, MarkFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,13 +35,13 @@ func (v *Volume) mark() (string, error) {
 	}
 	err = json.Unmarshal(text, &m)
 	if err != nil || m.Format < 1 || m.Format > markFormats || m.ReplacedBy != "" || m.Restoring != "" {
-		m.ID = "" // no complete data of one server
+		m.ID = "" // the data of the single server is not complete
 	}
 	return m.ID, nil
 }
 
-// Adopt records that the data of one server with that mark belongs to this member. The data is not moved: one write makes it the member's.
-// From then on, the guard of one server refuses the volume.
+// Adopt records that the data of the single server with that mark belongs to this member. It moves nothing: one write changes the owner.
+// From then on, the single server's guard refuses the volume.
 func (v *Volume) Adopt(mark, server, ticket string) error {
 	c, err := v.Look()
 	if err != nil {

@@ -22,19 +22,19 @@ import (
 
 // Volume is the volume of a member's pod.
 type Volume struct {
-	// Root is the mount point, and Data the name of the folder of the server's data in it.
+	// Root is the mount point. Data is the name of the folder in it with the server's data.
 	Root, Data string
-	// Pod is the pod that the volume must belong to, as NAMESPACE/NAME.
+	// Pod is the pod to which the volume must belong, as NAMESPACE/NAME.
 	Pod string
 
-	mu sync.Mutex // one change at a time
+	mu sync.Mutex // serializes changes
 }
 
-// lockFile is locked as long as an agent or its server uses the volume.
+// lockFile is locked while an agent or its server uses the volume.
 const lockFile = "d3os-mysql.lock"
 
-// Lock locks the volume: two pods may have the same volume for a moment. The server must inherit the file, so that the lock lasts
-// until both have ended. Lock waits until the lock is free or the context ends.
+// Lock locks the volume, because two pods may have the same volume for a moment. The server must inherit the file, so that the volume is
+// locked until both processes have ended. Lock waits until the lock is free or the context ends.
 func (v *Volume) Lock(ctx context.Context) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(v.Root, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -59,7 +59,7 @@ func (v *Volume) Lock(ctx context.Context) (*os.File, error) {
 // Kind classifies the data on a volume.
 type Kind = mysqlmember.Volume
 
-// The kinds. The contract describes each.
+// The kinds. Package mysqlmember documents each.
 const (
 	Empty   = mysqlmember.VolumeEmpty
 	Lost    = mysqlmember.VolumeLost
@@ -74,11 +74,11 @@ type Contents struct {
 	Notes Notes
 	// Mark identifies data of the kind Single.
 	Mark string
-	// Why explains Foreign.
+	// Why is the reason for Foreign.
 	Why string
 }
 
-// Look reads the volume. It changes nothing.
+// Look reads the volume and changes nothing.
 func (v *Volume) Look() (Contents, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -119,7 +119,7 @@ func (v *Volume) Look() (Contents, error) {
 	return Contents{Kind: Own, Notes: *n}, nil
 }
 
-// unnoted describes a volume without notes: whether it has data, and new data.
+// unnoted describes a volume without notes. exists and fresh report whether the volume has data and new data.
 func (v *Volume) unnoted(exists, fresh bool) (Contents, error) {
 	if !exists && !fresh {
 		return Contents{Kind: Empty}, nil
@@ -131,7 +131,8 @@ func (v *Volume) unnoted(exists, fresh bool) (Contents, error) {
 	return Contents{Kind: Single, Mark: mark}, err
 }
 
-// replacing describes a volume on which complete new data was noted. That is the member's data, wherever Settle was interrupted.
+// replacing describes a volume for which complete new data is recorded. This is the member's data, at any point at which Settle was
+// interrupted.
 func (v *Volume) replacing(n Notes) (Contents, error) {
 	for _, folder := range []string{v.folder(), v.New()} {
 		if has, err := ServerOf(folder); err == nil && has == n.Next {
@@ -146,10 +147,10 @@ func (v *Volume) folder() string { return filepath.Join(v.Root, v.Data) }
 // Folder returns the folder of the data.
 func (v *Volume) Folder() string { return v.folder() }
 
-// New returns the folder in which new data is made.
+// New returns the folder in which new data is created.
 func (v *Volume) New() string { return v.folder() + ".new" }
 
-// Scratch returns the folder of a helper server for making new data.
+// Scratch returns the folder of the helper server that creates new data.
 func (v *Volume) Scratch() string { return v.folder() + ".scratch" }
 
 // hasEntries reports whether a folder exists and is not empty.

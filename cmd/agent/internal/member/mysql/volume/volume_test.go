@@ -32,7 +32,7 @@ const (
 
 func in(dir string) *Volume { return &Volume{Root: dir, Data: "mysql", Pod: pod} }
 
-// TestMain makes new data in a process that is killed, if the environment has a crash point, or runs the tests.
+// TestMain creates new data in a process that will be killed, if the environment has a crash point. Otherwise it runs the tests.
 func TestMain(m *testing.M) {
 	crash := os.Getenv("VOLUME_TEST_CRASH")
 	if crash == "" {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// makeNew acts like a copy. It reads the notes first: complete data from before a crash is moved into place, and not made again.
+// makeNew acts like a copy. Complete data from before a crash is used and not created again.
 func makeNew(v *Volume) error {
 	if err := v.Settle(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func makeNew(v *Volume) error {
 // makers create new data, by the name of its source.
 var makers = map[string]func(*Volume) error{"copy": makeNew, "backup": restore}
 
-// restore acts like a restore of a backup, and then like the member that uses it.
+// restore acts like a restore of a backup, and then like the member that begins with the restored data.
 func restore(v *Volume) error {
 	if err := v.Settle(); err != nil {
 		return err
@@ -104,16 +104,16 @@ func restore(v *Volume) error {
 		return errors.Join(errors.New("nothing was restored"), err)
 	}
 	if text, err := os.ReadFile(filepath.Join(folder, "rows")); err != nil || string(text) != "whole" {
-		return fmt.Errorf("a member begins with %q: %w", text, err)
+		return fmt.Errorf("the member begins with the data %q: %w", text, err)
 	}
-	if err := put(folder, newer, "whole"); err != nil { // a server has run
+	if err := put(folder, newer, "whole"); err != nil { // as if a server had run
 		return err
 	}
 	at("a server has run")
 	return v.Begin(newer, ticket, 7)
 }
 
-// put writes the data of a server.
+// put writes the data of a server to a folder.
 func put(folder, server, text string) error {
 	return errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "auto.cnf"), []byte("[auto]\nserver-uuid="+server+"\n"), 0o600),
 		os.WriteFile(filepath.Join(folder, "rows"), []byte(text), 0o600))
@@ -122,12 +122,12 @@ func put(folder, server, text string) error {
 func refused(t *testing.T, err error) {
 	t.Helper()
 	if contract.ReasonOf(err) != contract.ReasonRefused {
-		t.Errorf("it is not refused: %v", err)
+		t.Errorf("the order was not refused: %v", err)
 	}
 }
 
-// The agent is killed at each point of making new data. Incomplete data never becomes the member's, the former data exists, the promise holds,
-// and the next start completes.
+// The agent is killed at each point of creating new data. Incomplete data never becomes the member's data, the old data still exists, the
+// promises hold, and the next start completes.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]Notes{
@@ -146,18 +146,18 @@ func TestKilledAtEachPoint(t *testing.T) {
 			}
 			for ; !killedAt(t, points, maker, first, name == "older data"); points++ {
 				if points > 50 {
-					t.Fatal("it does not come to an end")
+					t.Fatal("there are more points than expected")
 				}
 			}
 			if points < 10 {
-				t.Errorf("%d points were tried", points-1)
+				t.Errorf("only %d points were tested", points-1)
 			}
 			t.Logf("killed at %d points", points-1)
 		})
 	}
 }
 
-// killedAt kills the agent at one point. It returns true when there is no such point.
+// killedAt kills the agent at one point. It returns true if this point does not exist.
 func killedAt(t *testing.T, point int, maker string, first Notes, hasData bool) bool {
 	t.Helper()
 	v := in(t.TempDir())
@@ -186,7 +186,7 @@ func looksRight(t *testing.T, when string, v *Volume, first Notes, hasData bool)
 	c, err := v.Look()
 	assert.NilError(t, err, when)
 	assert.NilError(t, v.Settle(), when)
-	text, _ := os.ReadFile(filepath.Join(v.Folder(), "rows")) // there may be none
+	text, _ := os.ReadFile(filepath.Join(v.Folder(), "rows")) // the file may not exist
 	aside, _ := filepath.Glob(filepath.Join(v.Root, "mysql.set-aside-"+older+"-*/rows"))
 	isNew := c.Notes.Ticket == ticket
 	want := map[bool]Kind{true: Own, false: Empty}[isNew || hasData]
@@ -195,18 +195,18 @@ func looksRight(t *testing.T, when string, v *Volume, first Notes, hasData bool)
 	}
 	switch {
 	case c.Kind != want:
-		t.Errorf("%s: the volume looks %+v, and must be %s", when, c, want)
+		t.Errorf("%s: the volume is %+v, want %s", when, c, want)
 	case isNew && string(text) != "whole", !isNew && hasData && string(text) != "old", !isNew && !hasData && text != nil:
 		t.Errorf("%s: the member's data is %q, the ticket was used: %v", when, text, isNew)
 	case isNew && hasData && len(aside) != 1:
 		t.Errorf("%s: the former data is in %v", when, aside)
 	case c.Notes.Promised != first.Promised || c.Notes.Revision < first.Revision:
-		t.Errorf("%s: the promises were %+v and are %+v", when, first, c.Notes)
+		t.Errorf("%s: the promises were %+v, now they are %+v", when, first, c.Notes)
 	}
 	return c
 }
 
-// A promise holds after a restart, and orders of older epochs and revisions are refused.
+// A promise holds after a restart. Orders of older epochs and revisions are refused.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	v := in(t.TempDir())
@@ -223,7 +223,7 @@ func TestTake(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, n, Notes{Format: 1, Pod: pod, Ticket: "primary:2:5:1", Promised: 3, Revision: 5})
 
-	// A promise that cannot be read or stored does not count as given.
+	// If the notes cannot be read, no promise is given.
 	for _, text := range []string{"", "{", `{"format":2}`, `{}`} {
 		assert.NilError(t, os.WriteFile(filepath.Join(v.Root, File), []byte(text), 0o600))
 		assert.ErrorContains(t, v.Take(mysqlmember.Order{Epoch: 4, Revision: 5}, ""), "read the promises in", text)
@@ -231,7 +231,8 @@ func TestTake(t *testing.T) {
 	assert.ErrorContains(t, in(filepath.Join(v.Root, "gone")).Take(mysqlmember.Order{Epoch: 1, Revision: 1}, ""), "write the promises in")
 }
 
-// Only data of the pod and of the server that was noted is the member's. Nothing is written to another volume, and nothing on it is removed.
+// Data belongs to the member only if the notes name this pod and the server of the data. Otherwise nothing on the volume is written or
+// removed.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	const ours = `{"format":1,"pod":"` + pod + `"`
@@ -267,7 +268,7 @@ func TestForeign(t *testing.T) {
 			refused(t, v.Settle())
 		}
 		if err := v.Replace(older, ticket, 9); err == nil {
-			t.Errorf("%s: the data is replaced", name)
+			t.Errorf("%s: the data was replaced", name)
 		}
 		assert.Equal(t, listing(t, v.Root), before, name)
 	}
@@ -287,7 +288,7 @@ func listing(t *testing.T, root string) string {
 	return text
 }
 
-// A copy by an older ticket than the last order replaces nothing.
+// A copy with an older ticket than the last order does not replace the data.
 func TestOlderCopy(t *testing.T) {
 	t.Parallel()
 	v := in(t.TempDir())
@@ -309,7 +310,7 @@ func TestLock(t *testing.T) {
 	stdin, err := server.StdinPipe()
 	assert.NilError(t, err)
 	assert.NilError(t, errors.Join(server.Start(), first.Close()))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // the lock is held until the second agent has given up
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // the lock is held longer than the second agent waits
 	defer cancel()
 	_, err = v.Lock(ctx)
 	assert.Equal(t, contract.ReasonOf(err), contract.ReasonBusy)
