@@ -1,9 +1,9 @@
 # `make help` explains the targets. Every tool is built from source by hack/tools.mk.
 #
-# KUBECONFIG: set it, and every target that needs a cluster uses that one. Unset, they use an
-# embedded cluster (hack/cluster.sh), which needs neither Docker nor root; those that install the operator
-# (make install, run, deploy and their opposites) use the one of ~/.kube/config, if that exists. If it is
-# the kubeconfig of the embedded cluster, as make demo prints it, every target uses that cluster.
+# KUBECONFIG: if it is set, every target that needs a cluster uses that cluster. Otherwise these targets use an embedded cluster
+# (hack/cluster.sh), which needs neither Docker nor root. The targets that install the operator (make install, run, deploy and their
+# opposites) then use the cluster of ~/.kube/config, if that file exists. If KUBECONFIG is the kubeconfig of the embedded cluster, which
+# make demo prints, every target uses the embedded cluster.
 
 SHELL       := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,20 +15,21 @@ CHANNELS       ?= stable,candidate
 DEFAULT_CHANNEL ?= stable
 
 ARGS ?=
-# true: make bundle pins images by digest, and asks their registries for it.
+# true: make bundle pins images by digest, and reads the digests from the images' registries.
 USE_IMAGE_DIGESTS ?= false
 
 include hack/project.env
 include hack/tools.mk
 
-# Go compiles a package once for each set of these: tools, tests, linters and images all have the same. `make test
-# ARGS=-race` asks for CGO_ENABLED=1.
+# Go compiles a package again for each combination of these settings, so tools, tests, linters and images use the same. `make test
+# ARGS=-race` needs CGO_ENABLED=1.
 CGO_ENABLED ?= 0
 GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath
 export CGO_ENABLED GOFLAGS
-# Test binaries without what debuggers read: each takes 4 s of processor time to link instead of 7, and all modules have 88 of them.
+# Test binaries without debugging information: each needs 4 s of processor time to link instead of 7 s, and all modules have 88 of them.
 LINK := -ldflags='-s -w'
-# A failed assertion shows its source, which gotest.tools finds by these where -trimpath has left a path without its root.
+# A failed assertion shows its source. With -trimpath, paths are relative to the module, and gotest.tools finds the source by these
+# variables.
 SOURCE_LINK := bin/source/d3os.com/d3os-operator
 export BAZEL_TEST   := 1
 export TEST_SRCDIR  := $(CURDIR)/bin/source
@@ -39,8 +40,8 @@ export CLUSTER_NAME TOOLS
 include hack/images.mk
 include hack/node.mk
 include hack/olm.mk
-# A cluster of the user's wins over the embedded one. As in every project of the Operator SDK, the targets that install the operator use the
-# cluster of kubectl, ~/.kube/config, where KUBECONFIG is not set. A make that another one starts inherits both variables.
+# The user's cluster takes precedence over the embedded cluster. As in every project of the Operator SDK, the targets that install the
+# operator use the cluster of kubectl, ~/.kube/config, if KUBECONFIG is not set. A make that another make starts inherits both variables.
 INSTALLING   := docker-build docker-push install uninstall run deploy undeploy
 EMBEDDED     := $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
 ifeq ($(MAKELEVEL),0)
@@ -50,11 +51,11 @@ endif
 export USER_CLUSTER
 KUBECONFIG   := $(or $(USER_CLUSTER),$(EMBEDDED))
 export KUBECONFIG
-# Where suites find a cluster, or what to make one of.
+# The cluster of the suites, or the programs to start one.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
 	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)' NGINX='$(NGINX)'
 TEST_ENVIRONMENT = $(ON_CLUSTER) MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' HELM='$(HELM)' CRDIFY='$(CRDIFY)' GOTESTSUM='$(GOTESTSUM)' LINK_FLAGS=$(LINK)
-# With your own cluster, your own kubectl is used.
+# With the user's cluster, the user's kubectl is used.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
 ##@ Start here
@@ -102,7 +103,7 @@ generate: $(CONTROLLER_GEN) $(CLIENT_GEN) ## Generate the deep-copy code of the 
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	@TOOLS='$(TOOLS)' hack/client.sh
 
-# The CRDs of kinds that config/compat installs.
+# The CRDs of the kinds that config/compat installs.
 COMPAT_CRDS := app.example.com_appservices.yaml model.github.com_modelboxes.yaml stable.example.com_crontabs.yaml
 
 .PHONY: manifests
@@ -147,12 +148,12 @@ lint: $(GOLANGCI_LINT) $(HELM) $(CRDIFY) ## Run golangci-lint (.golangci.yml) on
 
 .PHONY: test test-tools gate-tools
 test-tools: cluster-tools $(REDIS)/redis-server $(NGINX)/nginx $(ETCD_36) $(MARIADB)/mysqld $(HELM) $(CRDIFY) $(GOTESTSUM) $(SOURCE_LINK)
-# Garbage is collected a quarter as often. Measured on two cores: test/fields takes 11 s of processor time instead of 14,
-# test/security 19 instead of 25, for some hundred megabytes more of memory.
+# Collect garbage a quarter as often. Measured on two cores: test/fields takes 11 s of processor time instead of 14 s, test/security 19 s
+# instead of 25 s, with some hundred megabytes more memory.
 test: export GOGC := 400
 test: test-tools ## Run the tests that every change must pass, of all modules; they start own clusters unless KUBECONFIG is set (MODULE=cmd/agent ARGS='-run X ./internal/store': a part).
 	@$(TEST_ENVIRONMENT) MODULE='$(MODULE)' hack/test.sh $(ARGS)
-# What .ci/run needs.
+# The tools for .ci/run.
 gate-tools: test-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(OPERATOR_SDK)
 
 $(SOURCE_LINK):
@@ -180,7 +181,7 @@ plugin: ## Build the kubectl plugin, bin/kubectl-dataservice; in the PATH it is 
 	@printf '  [%s] building the kubectl plugin\n' "$$(date +%T)"
 	go build -C cmd/kubectl-dataservice -ldflags '$(LDFLAGS)' -o '$(CURDIR)/bin/kubectl-dataservice' .
 
-# Where the archives will be; the index of krew names them there.
+# The address of the published archives. The index of krew contains this address.
 PLUGIN_URL ?= https://example.com/d3os-operator/v$(VERSION)
 
 .PHONY: plugin-archives

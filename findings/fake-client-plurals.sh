@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# client-go 0.37.2: a fake client does not find the objects that it was made with, when their kind ends in x, ch or sh.
+# client-go 0.37.2: a fake client does not find its initial objects if their kind ends in x, ch or sh.
 #
-# controller-gen names the resource of kind ModelBox `modelboxes`, by github.com/gobuffalo/flect. The API server, kubectl and generated clients
-# take that name from the CRD. The fake clients put the objects of their constructor under the name that apimachinery guesses, which knows only
-# the endings s and y: `modelboxs`. No call fails there: a list of `modelboxes` is empty, so a test of a controller that looks for objects and
-# finds none passes for the wrong reason. An object that is created through the fake client is found, because the caller names the resource.
+# controller-gen names the resource of kind ModelBox `modelboxes`, by github.com/gobuffalo/flect. The API server, kubectl and generated
+# clients take this name from the CRD. The fake clients store their initial objects under the name that apimachinery guesses, `modelboxs`,
+# because apimachinery handles only the endings s and y. No call fails: a list of `modelboxes` is empty. So a test passes for the wrong
+# reason if it expects that a controller finds no object. An object that is created through the fake client is found, because the caller
+# names the resource.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT

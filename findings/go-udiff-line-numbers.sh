@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # go-udiff 0.4.1: the second hunk of a unified diff can have the wrong line number.
 #
-# A hunk that has two changes with equal lines between them makes every later hunk too early in the new file, by the number of
-# those equal lines. The text of the diff looks right, and `git apply` takes it, because it counts from the old file. Programs that
-# lead a reader to a line of the new file lead to another one. go-udiff is a usual replacement of the archived go-difflib,
-# which counts right; golden files of diffs show the difference, and it is no difference of style.
+# If a hunk has two changes with equal lines between them, the line number of every later hunk in the new file is too small, by the number
+# of these equal lines. The text of the diff is right, and `git apply` accepts it, because it uses the line numbers of the old file.
+# Programs that show a line of the new file to a reader show the wrong line. go-udiff is a common replacement of the archived go-difflib,
+# whose line numbers are right. Golden files of diffs reveal the difference.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
@@ -52,7 +52,7 @@ go mod tidy >/dev/null 2>&1
 go list -m github.com/aymanbagabas/go-udiff github.com/pmezard/go-difflib
 out=$(go run .)
 echo "$out"
-# No line is added or removed, so line 22 is line 22 in both files.
+# No line is added or removed, so line 22 has the same number in both files.
 grep -qF 'go-difflib [@@ -2,11 +2,11 @@ @@ -22,7 +22,7 @@]' <<<"$out"
 grep -qF 'go-udiff   [@@ -2,11 +2,11 @@ @@ -22,7 +19,7 @@]' <<<"$out"
 echo 'go-udiff: the second hunk is at line 19 of the new file, and belongs to line 22'

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Helm 3.22.0 and 4.3.1: a text that keeps its newlines (|+) at the end of an object is installed with fewer or more newlines than its chart has.
+# Helm 3.22.0 and 4.3.1: a text that keeps its trailing newlines (|+) at the end of an object is installed with fewer or more newlines than
+# in the chart.
 #
-# Helm splits what templates render into objects (SortManifests), and prints each with one newline after it (renderResources) into the manifest
-# that it installs. Helm 3 trims the space around an object first, so three newlines at its end are one. Helm 4 keeps the space at the end, so
-# three newlines are four. An upgrade of Helm changes such a ConfigMap with the same chart and the same values, and no message names it. Texts
-# in | or |- are the same in both.
+# Helm splits the rendered templates into objects (SortManifests). It prints each object, followed by one newline, into the manifest to
+# install (renderResources). Helm 3 trims the white space around an object before that, so three trailing newlines become one. Helm 4 keeps
+# the trailing white space, so three newlines become four. After an upgrade of Helm, such a ConfigMap changes with the same chart and the
+# same values, and no message reports it. Texts with | or |- do not change.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Validates bundles (arguments; default: bundle and every one in releases) like a catalog does, and treats warnings as errors.
+# Validates bundles as a catalog does, and treats warnings as errors. Arguments: bundles; default: bundle and all in releases.
 #
-# The check named multiarch runs docker or podman to get the platforms of every image. With MULTIARCH_TOOL it queries the registries.
-# Otherwise the platforms of the operator's image come from the output of make images, or from PLATFORMS. Foreign images are then not
-# checked.
+# The check multiarch runs docker or podman to get the platforms of every image. With MULTIARCH_TOOL it queries the registries. Otherwise it
+# reads the platforms of the operator's image from the output of make images, or from PLATFORMS, and does not check foreign images.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +16,7 @@ if [[ -z $tool ]]; then
 	export PATH=$PWD/hack/platforms:$PATH
 fi
 
-# unknown: the warnings about images that cannot be inspected here.
+# unknown prints the warnings about images that cannot be inspected here.
 unknown() {
 	local own
 	own=$(sed --quiet 's/^ *containerImage: //p' "$1"/manifests/*.clusterserviceversion.yaml)

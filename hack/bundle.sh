@@ -25,10 +25,10 @@ rm -rf bundle
 	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|PROJECT_URL|$PROJECT_URL|; s|PROJECT_EMAIL|$PROJECT_EMAIL|; s|DISCONNECTED|$disconnected|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
 		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL" ${USE_IMAGE_DIGESTS:+--use-image-digests}
-# The time of the run would make every bundle different.
+# The present time would make every bundle different.
 created=$(grep --max-count 1 'createdAt:' "$catalog")
 sed -i "s|^ *createdAt:.*|$created|" "$csv"
-# The rights with which OLM v1 installs it and removes objects of the previous version.
+# The rights with which OLM v1 installs the bundle and removes objects of the previous version.
 go run ./hack/olmv1 config/olmv1/installer_role.yaml bundle ${previous:+"releases/v$previous"}
 
 OPERATOR_SDK=$sdk hack/bundle-validate.sh bundle

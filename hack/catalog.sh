@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes and validates the file-based catalog: the package and its bundles come out of bundle/ and releases/, the channels are
-# written by hand, hack/catalog/channels.yaml. The same sources give the same bytes.
+# Writes and validates the file-based catalog. The package and its bundles come from bundle/ and releases/. The channels are written by hand
+# in hack/catalog/channels.yaml. The same sources give the same bytes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +11,7 @@ die() { echo "catalog.sh: $*" >&2; exit 1; }
 
 annotation() { sed -n "s|^  operators.operatorframework.io.bundle.$2: ||p" "$1/metadata/annotations.yaml"; }
 
-# edges FOLDER FILE: the channels have the bundle, rendered to the file, as its CSV says.
+# edges FOLDER FILE: fails unless the channels contain the bundle as its CSV states. FILE has the rendered bundle.
 edges() {
 	local channel replaces
 	replaces=$(sed -n 's/^  replaces: //p' "$1/manifests/$package.clusterserviceversion.yaml")
@@ -37,12 +37,12 @@ render() {
 		"$opm" render "$folder" --alpha-image-ref-template "$image" --migrate-level bundle-object-to-csv-metadata --output json >"$part"
 		edges "$folder" "$part"
 	done <"$work/bundles"
-	# The package has the texts of its newest bundle.
+	# The package gets the texts of its newest bundle.
 	sed -n 's/^  - base64data: //p' "$csv" | base64 --decode >"$work/icon"
 	jq --join-output '.properties[] | select(.type == "olm.csv.metadata").value.description' "$part" >"$work/description"
 	"$opm" init "$package" --default-channel "$(annotation bundle channel.default.v1)" --icon "$work/icon" \
 		--description "$work/description" --output json >"$work/parts/package.json"
-	# Bundles that are released stay as they are; what the catalog shows of them leads to the publisher of today.
+	# Released bundles do not change. Only the catalog's copy of a bundle gets the present addresses of the publisher.
 	"$opm" render "$work/parts" --output yaml |
 		sed "s|https://github.com/d3os/d3os-operator|$PROJECT_URL|; s|https://d3os.com|$PROJECT_URL|; s|maintainers@d3os.com|$PROJECT_EMAIL|" >"$1"
 }
@@ -52,7 +52,7 @@ trap 'rm -rf "$work"' EXIT
 render "$work/catalog.yaml"
 rm -rf catalog
 mkdir -p "catalog/$package"
-# Not with the temporary file's mode.
+# mv would keep the mode of the temporary file.
 cat "$work/catalog.yaml" >"catalog/$package/catalog.yaml"
 "$opm" validate catalog
 echo 'opm validate: the catalog is valid'

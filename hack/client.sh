@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Generates client/: clientset, listers, informers and apply configurations of each package below api/ that has a type with
-# the marker +genclient.
+# Generates client/: clientset, listers, informers and apply configurations for each package below api/ that has a type with the marker
+# +genclient.
 #
 # The generators expect one Go package for each group and version, but d3os-product.com.d3os/v1alpha1 has two: api/backup and api/mysql. So
-# they read a copy of the API in which each package has a separate group, and the script restores the right group in their output.
+# they read a copy of the API in which each package has a separate group. The script then restores the right group in the output.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,7 +24,7 @@ packages=() inputs=() groups=()
 for folder in $(grep --recursive --files-with-matches '^// +genclient$' api | xargs -n 1 dirname | sort -u); do
 	group=$(sed -n 's|^// +groupName=||p' "$folder/groupversion.go")
 	own=${folder//\//-}.example
-	# The generators read a package's markers only in this file.
+	# The generators read a package's markers only from this file.
 	{ echo "// +groupName=$own" && grep '^// +groupGoName=' "$folder/groupversion.go" && echo "package ${folder##*/}"; } >"$folder/doc.go"
 	packages+=("$module/$folder") inputs+=(--input "$folder") groups+=(--expression "s|$own|$group|g")
 done

@@ -12,8 +12,8 @@
 #   CLUSTER_NODES  nodes of 64 CPU, 256Gi and 1000 pods each; default 4
 #   TOOLS          folder of the binaries; default bin/tools
 #
-# `up` changes nothing in a running cluster, but adds missing nodes. hack/cluster/pods-failing.yaml shows how to make a pod fail. A ready
-# pod keeps any status that a test writes: a test may make it unready by a patch.
+# `up` changes nothing in a running cluster, except that it adds missing nodes. hack/cluster/pods-failing.yaml shows how to make a pod fail.
+# A ready pod keeps any status that a test writes, so a test may make it unready by a patch.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -31,19 +31,19 @@ export KWOK_KUBECTL_BINARY=$tools/kubectl
 log=$dir/cluster.log
 
 die() { echo "cluster.sh: $*" >&2; exit 1; }
-# The limit in seconds for each step of a start. It is exceeded only in a hang: a busy machine takes long.
+# The limit in seconds for each step of a start. A step exceeds it only in a hang.
 patience=300
 kwokctl() { "$tools/kwokctl" --name "$name" "$@"; }
 kubectl() { "$tools/kubectl" "$@"; }
 running() { [[ -f $KUBECONFIG ]] && kubectl get --raw /readyz --request-timeout 5s >/dev/null 2>&1; }
 
 create() {
-	local checks=() admission=PodNodeSelector # a namespace may say which nodes its pods go to (test/harness/emulator)
+	local checks=() admission=PodNodeSelector # a namespace may select the nodes of its pods (test/harness/emulator)
 	if [[ $audit ]]; then
 		checks=(--kube-audit-policy "$audit")
 		admission+=,OwnerReferencesPermissionEnforcement
 	fi
-	# Limits are off for tests with thousands of objects, so that they do not measure the control plane.
+	# Limits are off, so that tests with thousands of objects do not measure the control plane.
 	kwokctl create cluster --runtime binary --wait "${patience}s" --kubeconfig "$KUBECONFIG" \
 		--etcd-binary "$tools/etcd" \
 		--kube-apiserver-binary "$tools/kube-apiserver" \
@@ -69,7 +69,7 @@ create() {
 		--extra-args kube-controller-manager=leader-elect=false \
 		--extra-args kube-apiserver=enable-admission-plugins=$admission \
 		--extra-args kwok-controller=manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake \
-		"${checks[@]}" # kwokctl loses count when a component comes again before a new one, so these are last
+		"${checks[@]}" # these come last: kwokctl miscounts if a known component precedes a new one
 }
 
 node() {
@@ -95,13 +95,13 @@ node() {
 	YAML
 }
 
-# The controller manager exits if the API server is not healthy within ten seconds, as on a busy machine, and kwokctl waits only for the API
+# The controller manager exits if the API server is not healthy within ten seconds, as on a busy machine. kwokctl waits only for the API
 # server. The first service account proves that the controller manager works.
 complete() {
 	local end=$((SECONDS + patience))
 	until kubectl get serviceaccount default --namespace default --request-timeout 5s; do
 		((SECONDS < end)) || { echo "the controller manager has made no service account within $patience s"; return 1; }
-		kwokctl start cluster # what has ended; the rest runs on
+		kwokctl start cluster # starts ended components; the others continue
 		sleep 0.5
 	done
 }
@@ -119,7 +119,7 @@ up() {
 	done
 	mkdir -p "$dir"
 	: >"$log"
-	# kwokctl picks free ports, but another cluster could pick the same ones before they are used. So the clusters of a machine start one
+	# kwokctl selects free ports, but another cluster could use the same ports before this one does. So the clusters of a machine start one
 	# after the other.
 	if command -v flock >/dev/null; then
 		exec 9>"${TMPDIR:-/tmp}/d3os-cluster-$(id -u).lock"
@@ -148,7 +148,7 @@ down() {
 	if [[ -d $dir ]]; then
 		down_quietly
 		rm -f "$log" "$KUBECONFIG.lock"
-		rmdir "$dir" 2>/dev/null || true # whoever started it may keep files of their own in there
+		rmdir "$dir" 2>/dev/null || true # the folder may contain files of the caller
 		rmdir "$(dirname "$dir")" 2>/dev/null || true
 	fi
 	echo "cluster $name is gone"

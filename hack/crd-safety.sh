@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Fails if a CRD could refuse or change a resource that an older one accepted: crd-safety.sh [OLD NEW]
-# Default: each CRD of the newest release before VERSION, and the bundle's.
+# Fails if a CRD could refuse or change a resource that an older CRD accepted: crd-safety.sh [OLD NEW]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs `operator-sdk create api` on a copy of the project and builds the result.
 #
-# The layout go.kubebuilder.io/v4 wants cmd/main.go, and its path cannot be configured. cmd/main.go is a link to
-# main.go for that reason. The command adds types and a controller; internal/manager registers them by hand.
+# The layout go.kubebuilder.io/v4 requires cmd/main.go, and this path cannot be configured. Therefore cmd/main.go is a link to main.go. The
+# command adds types and a controller. internal/manager registers controllers by hand.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

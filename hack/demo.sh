@@ -3,8 +3,8 @@
 #
 #   hack/demo.sh up|tour|down
 #
-# With USER_CLUSTER (a kubeconfig), the demo uses that cluster instead of the embedded one, unless it is the kubeconfig of the embedded one.
-# The operator runs on this machine in both cases. Its log and process id are in .cluster/demo.
+# With USER_CLUSTER (a kubeconfig), the demo uses the user's cluster, unless the kubeconfig is that of the embedded cluster. In both cases,
+# the operator runs on this machine. Its log and process ID are in .cluster/demo.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -47,10 +47,10 @@ stop_operator() {
 
 start_operator() {
 	stop_operator
-	# Without an agent, resources that need one fail. Simulated pods pull no image, so any name will do. In a cluster of the user the image
-	# must exist, so the user sets it.
+	# Resources that need the agent fail without its image. Simulated pods pull no image, so any name is sufficient. In the user's cluster
+	# the image must exist, so the user sets the name.
 	[[ ${USER_CLUSTER:-} ]] || export RELATED_IMAGE_AGENT=${RELATED_IMAGE_AGENT:-${IMG:-d3os-operator}}
-	# Detached: the operator outlives this script. No ports: several demos may run on a machine.
+	# Detached: the operator outlives this script. Without ports: several demos may run on a machine.
 	setsid bin/manager --leader-elect=false --health-probe-bind-address=0 --metrics-bind-address=0 \
 		>"$log" 2>&1 </dev/null &
 	echo $! >"$pidfile"
@@ -64,7 +64,7 @@ fail() {
 	exit 1
 }
 
-# One line for every change in the output of `kubectl get dataservice`.
+# print_changes prints a line for every change in the output of `kubectl get dataservice`.
 print_changes() {
 	local last='' ready phase message
 	while IFS='|' read -r ready phase message; do
@@ -74,7 +74,7 @@ print_changes() {
 	done
 }
 
-# kubectl wait fails for a CRD without conditions, and an established CRD may not be served yet.
+# kubectl wait fails for a CRD without conditions, and the API server may not serve an established CRD yet.
 wait_until_served() {
 	local end=$((SECONDS + 30))
 	until "$kubectl" get dataservices.d3os-product.com.d3os --all-namespaces >/dev/null 2>&1; do
@@ -181,7 +181,7 @@ tour() {
 
 down() {
 	if [[ ${USER_CLUSTER:-} ]]; then
-		# The namespace has only the demo: its volumes and passwords are deleted, too.
+		# The namespace has only objects of the demo. Its volumes and passwords are deleted, too.
 		"$kubectl" delete namespace "$namespace" --ignore-not-found
 		if [[ -f $state/installed-crd && ! $("$kubectl" get dataservices --all-namespaces --output name) ]]; then
 			"$kubectl" delete --ignore-not-found -k config/crd

@@ -3,12 +3,12 @@
 #
 #   hack/e2e.sh [PATTERN]     PATTERN: names of tests, such as TestCatalog; default: all
 #
-# Without USER_CLUSTER, it starts a node on this machine (hack/node/node.sh; root, Debian 12 or newer), fills it with images of this
-# checkout, and stops it at the end.
+# Without USER_CLUSTER, it starts a node on this machine (hack/node/node.sh; root, Debian 12 or newer). It pushes the images of this
+# checkout to the node's registry, and stops the node at the end.
 #
-# With USER_CLUSTER (a kubeconfig), it uses that cluster. If that is the running node, images are pushed to its registry. Otherwise they are
-# pushed to REGISTRY=host[:port] (CERT_DIR: a folder with its ca.crt) under the path of their names, and the cluster must use that registry
-# for every name. Without REGISTRY, all images must be available under their names.
+# With USER_CLUSTER (a kubeconfig), it uses that cluster. If that cluster is the running node, images are pushed to the node's registry.
+# Otherwise they are pushed to REGISTRY=host[:port] (CERT_DIR: a folder with the registry's ca.crt) under the path of their names, and the
+# cluster must use this registry for every name. Without REGISTRY, the cluster must be able to pull all images under their names.
 #
 #   KEEP=1     leave the node running
 #   E2E=full   OLM v1 and a store of S3, too; on a node of this machine only
@@ -58,17 +58,17 @@ if [[ $KUBECONFIG -ef $node_dir/kubeconfig ]]; then
 fi
 
 if [[ ${REGISTRY:-} ]]; then
-	# The default of scorecard is a digest that only the original registry has.
+	# The default image of scorecard has a digest that only the original registry has.
 	export SCORECARD_UNTAR_IMG=quay.io/operator-framework/scorecard-untar:e2e
 	say 'images of the platform'
 	quietly hack/node/images.sh
 	say 'images of OLM and scorecard'
 	quietly hack/olm/images.sh
 	say 'images of the operator, its bundles and its catalog'
-	# Not in bin/images, because these images are for one platform only.
+	# Not in bin/images: these images are for one platform only.
 	export IMAGES_DIR=$PWD/.cluster/e2e
 	quietly make --no-print-directory images images-push
-	# The releases from which the tests upgrade, each in its released form.
+	# The releases from which the tests upgrade, in their released form.
 	while read -r -u 3 version commit; do
 		say "the operator $version of ${commit:0:12}"
 		quietly make --no-print-directory images images-push IMAGES=manager VERSION="$version" IMG="${IMG%:*}:v$version"

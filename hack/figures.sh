@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 row() { printf '%-46s %8s   %s\n' "$@"; }
 lines() { git ls-files "$@" | sort -u | xargs cat | wc -l; }
-# walk prints the number of files that a walk of docs/architecture.md names.
+# walk prints the number of files that a walk in docs/architecture.md names.
 walk() { awk -v start="**$1" 'index($0, start) == 1 { on = 1; print; next } /^\*\*|^## / { on = 0 } on' docs/architecture.md |
 	grep -oE '`[a-z_/]+\.go`' | sort -u | wc -l; }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows that make's targets work on a machine that has nothing but Go, git and make. Each target gets a machine of its
-# own: the root of a minimal Debian, to which it may add what it needs, and a clone of HEAD. Root only.
+# Shows that make's targets work on a machine that has only Go, git and make. Each target runs on a new machine: the root of a minimal
+# Debian, where it may install packages, and a clone of HEAD. Root only.
 #
 #   hack/fresh.sh [TARGET...]   default: all that can be shown without something of the user's
 #   hack/fresh.sh check         fail when a target of make help is in neither list below
@@ -8,8 +8,7 @@
 #   GO_CACHES   host: start with this machine's caches of Go, which are not written to; default: with empty ones
 #   FRESH_DIR   what is written; default .cluster/fresh
 #
-# Tools that one target has built are there for the next, so the order is from cheap to dear. What a target prints is
-# kept in FRESH_DIR/logs.
+# Built tools are kept for later targets, so the targets are in the order of their cost. FRESH_DIR/logs has the output of the targets.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh
@@ -22,11 +21,11 @@ targets=(
 	tools scorecard e2e clean
 )
 # A target with a group is written as verify:group.
-# Targets that go on with what another one leaves behind; it runs before them, on their machine.
+# Targets that need the result of another target. That target runs before, on the same machine.
 declare -A before=(
 	[cluster-down]=cluster-up [demo-down]=demo [tour]=demo [uninstall]=install [undeploy]=deploy
 )
-# Targets that stop what others leave running.
+# Targets that stop the processes that other targets leave running.
 declare -A after=([cluster-up]=cluster-down [install]=cluster-down [uninstall]=cluster-down [deploy]=cluster-down
 	[undeploy]=cluster-down [demo]=demo-down [tour]=demo-down)
 elsewhere=(
@@ -49,7 +48,8 @@ check() {
 	diff <(echo "$here") <(echo "$there") || die 'the targets above are not both in make help (>) and in hack/fresh.sh (<)'
 }
 
-# The root that every machine starts from. It reaches Debian, Go's modules and the authorities as this machine does.
+# make_base creates the root file system from which every machine starts. It uses this machine's sources of Debian packages, Go modules and
+# CAs.
 make_base() {
 	local sources=() variable
 	packages mmdebstrap
@@ -68,13 +68,13 @@ make_base() {
 	done >"$base/root/.config/go/env"
 }
 
-# layer LOWER UPPER TARGET: TARGET is LOWER, but what is written goes to UPPER.
+# layer LOWER UPPER TARGET: mounts LOWER at TARGET. Writes go to UPPER.
 layer() {
 	mkdir -p "$2" "$2.work" "$3"
 	mount -t overlay overlay -o "lowerdir=$1,upperdir=$2,workdir=$2.work" "$3"
 }
 
-# inside TARGET...: in new namespaces, enters a new machine and runs make there.
+# inside TARGET...: enters a new machine in new namespaces, and runs make there.
 inside() {
 	local cache=$dir/empty modules=$dir/empty variable environment=()
 	mkdir -p "$dir/empty"

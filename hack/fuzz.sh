@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the repository for FUZZTIME each, and prints the results. An input that breaks a target is stored in its
+# Runs every fuzz target of the repository for FUZZTIME each, and prints the results. An input that makes a target fail is stored in the
 # package's testdata/fuzz, and `go test` runs it from then on.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,15 +12,15 @@ columns='%-32s %9s %9s %7s %6s %11s\n'
 table=$(printf "$columns" TARGET CASES PASSED FAILED SEEDS 'NEW INPUTS')
 all=0 broken=0
 
-# last(pattern): prints the last number in the log that matches the pattern's group, or 0.
+# last(pattern): prints the last number that the group of a pattern matches in the log, or 0.
 last() {
 	local found
 	found=$(sed -n "s,.*$1.*,\1,p" "$log" | tail -n 1)
 	echo "${found:-0}"
 }
 
-# ended: recognizes runs whose time ended during an input, which Go reports as a failure (golang/go#75804). For an input that breaks the
-# target, the log has a file name.
+# ended: succeeds if the time of a run ended during an input, which Go reports as a failure (golang/go#75804). If an input makes the target
+# fail, the log names a file.
 ended() { grep -qx ' *context deadline exceeded' "$log" && ! grep -qE 'Failing input written|failure while testing|panic:' "$log"; }
 
 # row(name, cases, failed, seeds, new inputs)
@@ -32,11 +32,11 @@ row() {
 while IFS=: read -r file target; do
 	package=./$(dirname "$file") failed=0
 	echo "=== $package $target, $time"
-	# The time is for inputs, not for making those that reach something new as small as can be.
+	# Spend the time on new inputs, and not on minimizing them.
 	go test -C "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x . >"$log" 2>&1 || failed=1
 	((failed)) && ended && failed=0
 	((failed)) && cat "$log"
-	cases=$(last ' execs: \([0-9]*\)') # none when the time did not suffice for more than seeds
+	cases=$(last ' execs: \([0-9]*\)') # none if the time was only sufficient for the seeds
 	((cases)) || cases=$(last 'baseline coverage: \([0-9]*\)/')
 	((failed || cases)) || { echo "no input was tried:" && cat "$log" && failed=1; }
 	row "${package#./} $target" "$cases" "$failed" "$(last 'baseline coverage: [0-9]*/\([0-9]*\)')" "$(last 'new interesting: \([0-9]*\)')"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities in code that the operator calls. The database is vuln.go.dev, or its mirror in GOVULNDB. If it cannot be
-# reached, the script prints that nothing was checked, and succeeds.
+# Reports known vulnerabilities in code that the operator calls. The database is vuln.go.dev, or its mirror in GOVULNDB. If the database
+# cannot be reached, the script prints that nothing was checked, and succeeds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 db=${GOVULNDB:-https://vuln.go.dev}

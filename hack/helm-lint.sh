@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lints and renders every chart, including the operator's, with plain Helm: with each of its ci/*.yaml, or with its default values if it has
-# none.
+# Lints and renders every chart, including the operator's, with plain Helm: with each of the chart's ci/*.yaml, or with the default values
+# if there are none.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 helm=${TOOLS:-$PWD/bin/tools}/helm

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Builds the images of HEAD in two clones that differ in path, file modes and the files' times: every digest
-# must be the same.
+# Builds the images of HEAD in two clones with different paths, file modes and file times. All digests must be equal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,4 +1,4 @@
-# Images (hack/images.sh): the manager's, the bundles' and the catalog's. docs/develop/images.md says more.
+# Images (hack/images.sh) of the manager, the bundles and the catalog. See docs/develop/images.md.
 
 IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
 IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
@@ -6,7 +6,7 @@ BUNDLE_IMG     ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG    ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
 SCORECARD_IMG  ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
 CONTAINER_TOOL ?= $(firstword $(foreach tool,docker podman buildah,$(if $(shell command -v $(tool)),$(tool))) docker)
-# Of one's own machine for docker-build, of all clusters for images.
+# docker-build builds for this machine's platform, images for the platforms of all clusters.
 PLATFORM       ?= linux/$(shell go env GOARCH)
 PLATFORMS      ?= linux/amd64,linux/arm64
 IMAGES         ?= manager bundles catalog
@@ -16,14 +16,14 @@ CERT_DIR       ?=
 comma := ,
 # binaries(platforms)
 binaries = $(foreach program,$(PROGRAMS),$(patsubst %,bin/%/$(program).cdx.json,$(subst $(comma), ,$(1))))
-# The commit that was released as VERSION; empty for a version that is not released yet, which is built from this tree.
+# The commit from which VERSION was released; empty for an unreleased version, which is built from this tree.
 RELEASED := $(shell awk '$$1 == "$(VERSION)" {print $$2}' releases/commits)
 # The programs in the image; releases before 0.3.0 have no agent.
 PROGRAMS := manager $(if $(filter 0.1.0 0.2.0,$(VERSION)),,agent)
 images_sh = VERSION='$(VERSION)' COMMIT='$(RELEASED)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' IMG='$(IMG)' CATALOG_IMG='$(CATALOG_IMG)' \
 	PROGRAMS='$(PROGRAMS)' PLATFORMS='$(PLATFORMS)' REGISTRY='$(REGISTRY)' CERT_DIR='$(CERT_DIR)' hack/images.sh
 
-# Go knows what has changed, make does not.
+# Go detects changes of its sources; make does not.
 .PHONY: FORCE
 .PRECIOUS: bin/linux/%/manager bin/linux/%/agent
 bin/linux/%/manager: FORCE
@@ -32,8 +32,8 @@ bin/linux/%/manager: FORCE
 bin/linux/%/agent: FORCE
 	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@' agent,CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -C cmd/agent -trimpath -buildvcs=false -ldflags '-s -w' -o '$(CURDIR)/$@' .)
 
-# The bill of materials: the modules in the binary, without folders of this repository, which are the program itself. The tool's own
-# binary is none of its business.
+# The bill of materials has the modules in the binary. It omits the modules of this repository, because they are the program itself, and the
+# tool that writes it.
 bin/linux/%.cdx.json: bin/linux/% $(CYCLONEDX)
 	@command -v jq >/dev/null || $(images_sh) packages
 	@$(CYCLONEDX) bin -json -std -noserial -notimestamp -version 'v$(VERSION)' -output $@.new $< 2>$@.log || { cat $@.log >&2; exit 1; }

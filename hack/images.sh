@@ -31,7 +31,7 @@ platforms=${PLATFORMS:-linux/amd64,linux/arm64}
 dir=${IMAGES_DIR:-$PWD/bin/images}
 [[ $dir == /* ]] || dir=$PWD/$dir
 
-# Each bundle once: first the released ones, then that of the next release.
+# bundle_folders prints each bundle once: the released bundles, then the bundle of the next release.
 bundle_folders() {
 	local version
 	version=$(bundle_version bundle)
@@ -52,22 +52,22 @@ file_of() {
 }
 digest() { cat "$dir/digests/$(file_of "$1")"; }
 
-# context NAME: an empty folder to build from.
+# context NAME: creates an empty build context.
 context() {
 	context=$dir/context/$1
 	rm -rf "$context"
 	mkdir -p "$context"
 }
 
-# layout IMAGE: an empty folder for it.
+# layout IMAGE: creates an empty folder for the image's layout.
 layout() {
 	layout=$dir/oci/$(file_of "$1")
 	rm -rf "$layout"
 	mkdir -p "$layout" "$(dirname "$dir/digests/$(file_of "$1")")"
 }
 
-# build EPOCH ARGUMENT...: builds the image of the context for $layout, and prints the descriptor of its manifest. The image does not depend
-# on the machine, the time or the checkout.
+# build EPOCH ARGUMENT...: builds the image of the context into $layout, and prints the descriptor of its manifest. The image does not
+# depend on the machine, the time or the checkout.
 build() {
 	local epoch=$1 raw=$dir/context/raw
 	shift
@@ -105,7 +105,7 @@ manager() {
 	done | index "$layout" | finish_image "$img"
 }
 
-# The labels are each bundle's annotations, so that a released image stays the same.
+# The labels are the annotations of each bundle, so that the image of a released bundle does not change.
 bundles() {
 	local folder image labels
 	for folder in $(bundle_folders); do
@@ -116,7 +116,7 @@ bundles() {
 		cp -r "$folder" "$context/bundle"
 		sed '/^LABEL /d' bundle.Dockerfile >"$context/Dockerfile"
 		mapfile -t labels < <(sed -nE 's/^  ([a-z][^ ]*): "?([^"]*)"?$/--label=\1=\2/p' "$folder/metadata/annotations.yaml")
-		# It has only data, the same for every architecture, and no time, because the catalog in git has the digest.
+		# The image contains only data, which is the same for every architecture. It has no time, because git has the digest in the catalog.
 		build 0 --platform linux/amd64 "${labels[@]}" | finish_image "$image"
 	done
 }
@@ -136,7 +136,7 @@ catalog() {
 	build 0 --platform linux/amd64 | finish_image "$catalog_img"
 }
 
-# images_of PART: their names
+# images_of PART: prints the names of the part's images.
 images_of() {
 	case $1 in
 	manager) echo "$img" ;;
@@ -164,7 +164,7 @@ list() {
 	images_of bundles
 	images_of catalog
 	{
-		# The operator of each release with its images: an upgrade goes through all releases, one by one.
+		# The operator of each release with its images, because an upgrade installs each release.
 		sed -n 's/^    containerImage: //p; /^  relatedImages:/,/^  [a-z]/s/^ *\(- \)\?image: //p' releases/*/manifests/*.clusterserviceversion.yaml
 		# The default images of the charts.
 		sed -n 's/^image: *\([^" #]\+\).*/\1/p' helm-charts/*/values.yaml helm-charts/microservice/services/*/preset.yaml

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Scores the operator's manifests and those of every sample. This script has the ignored checks with their reasons. Every other critical
+# Scores the operator's manifests and the manifests of every sample. Ignored checks are listed here with their reasons. Every other critical
 # result is a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=${TOOLS:-$PWD/bin/tools}
 
 everywhere=(
-	# The amount that a platform writes outside of its volumes is unknown here; a LimitRange of the namespace can set it.
+	# The amount that a platform writes outside of its volumes is unknown here. A LimitRange of the namespace can set it.
 	container-ephemeral-storage-request-and-limit
-	# The images set the user; test/security checks that it is not root.
+	# The images set the user. test/security checks that the user is not root.
 	container-security-context-user-group-id
 	# spec.networkPolicy enables network policies; the operator's policy depends on the address of the API server.
 	pod-networkpolicy
@@ -23,15 +23,15 @@ platform=(
 	container-image-pull-policy
 	# test/security lists the images that write to their root filesystem, and allows no other.
 	container-security-context-readonlyrootfilesystem
-	# The product's services have a single health endpoint. The liveness probe is the more patient one.
+	# The product's services have a single health endpoint. The liveness probe tolerates more failures than the readiness probe.
 	pod-probes-identical
-	# Objects that an author defines: sidecars, cron jobs, services and the objects that publish them.
+	# The author defines these objects: sidecars, cron jobs, services and the objects that publish them.
 	container-resources cronjob-has-deadline service-type pod-probes
-	# One of the Services of a StatefulSet. Clients do not use it to address single pods.
+	# Clients do not use this Service of the StatefulSet to address single pods.
 	statefulset-has-servicename
 )
 
-# score(what, ignored...): the manifests come from standard input
+# score(what, ignored...): scores the manifests on standard input.
 score() {
 	local what=$1 out ignored=()
 	shift
@@ -47,6 +47,6 @@ score() {
 "$tools/kustomize" build config/default | score config/default "${operator[@]}"
 for sample in config/samples/*.yaml; do
 	[[ $sample != */kustomization.yaml ]] || continue
-	# Outside of a pod, render has no image of the agent.
+	# Outside of a pod, render does not know the agent's image.
 	go run . render -f "$sample" | sed 's|image: unknown$|image: registry.example/agent:v1|' | score "$sample" "${platform[@]}"
 done

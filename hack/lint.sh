@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs golangci-lint, gosec included, on the code of every module, also after one has findings.
+# Runs golangci-lint, including gosec, on the code of every module. It continues after a module with findings.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

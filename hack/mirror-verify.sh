@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fills a registry with only the images that `hack/images.sh list` prints. Then it follows an upgrade from the oldest release to the newest
-# one: the catalog, each bundle by its digest, and each image that a bundle names. The bundles and the catalog are real. The other images
-# are empty, because only their names matter here.
+# Fills a registry with only the images that `hack/images.sh list` prints. Then it follows an upgrade from the oldest release to the newest:
+# the catalog, each bundle by its digest, and each image that a bundle names. The bundles and the catalog are real. The other images are
+# empty, because only their names matter here.
 #
 #   TOOLS   folder with opm and registry; default bin/tools
 set -euo pipefail
@@ -15,7 +15,7 @@ trap 'kill "${registry:-}" 2>/dev/null; rm -rf "$work"' EXIT
 export IMAGES_DIR=$work/images IMAGE_TAG_BASE=${IMAGE_TAG_BASE:-$(sed -n "s/^IMAGE_TAG_BASE *?= *//p" hack/images.mk)}
 packages buildah curl jq skopeo
 
-# mirrored SOURCE IMAGE: copies it, as docs/install.md does.
+# mirrored SOURCE IMAGE: copies an image as docs/install.md does.
 mirrored() { skopeo copy --quiet --insecure-policy --all --preserve-digests --dest-tls-verify=false "$1" "docker://$mirror/${2#*/}"; }
 
 # empty IMAGE: prints the source of an image without a layer.
@@ -29,7 +29,7 @@ empty() {
 	echo "oci:$layout:$1"
 }
 
-# resolves IMAGE: fails unless the mirror has it.
+# resolves IMAGE: fails unless the mirror has the image.
 resolves() {
 	local path=${1#*/} name
 	name=${path%%[@:]*}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Copies the images of `make images-list` to a registry of the user's, and renames them in manifests.
+# Copies the images of `make images-list` to the user's registry, and renames them in manifests.
 #
 #   hack/mirror.sh MIRROR              copies them with all architectures and the same digests; MIRROR is host[:port][/path]
 #   hack/mirror.sh MIRROR rename       prints the manifests of its input with the images' names there (for the operator: make deploy MIRROR=...)

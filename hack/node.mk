@@ -1,4 +1,4 @@
-# A real node on this machine (hack/node/node.sh) and the images that its pods run. Root, Debian 12 or newer.
+# A real node on this machine (hack/node/node.sh), and the images of its pods. Root, Debian 12 or newer.
 
 NODE_KUBE_TOOLS := $(addprefix $(TOOLS)/,kubelet kube-proxy)
 NODE_TOOLS      := $(KUBE_TOOLS) $(TOOLS)/etcd $(ETCD)/etcdutl-3.6 $(NODE_KUBE_TOOLS) $(TOOLS)/coredns $(TOOLS)/registry $(TOOLS)/node-init $(TOOLS)/node-outside $(TOOLS)/pause

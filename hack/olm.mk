@@ -1,4 +1,4 @@
-# The Operator Lifecycle Manager, from source, for clusters that have none (hack/olm/olm.sh).
+# The Operator Lifecycle Manager, built from source, for clusters without OLM (hack/olm/olm.sh).
 
 OLM_VERSION := $(call module_version,olm,github.com/operator-framework/operator-lifecycle-manager)
 OLM_PACKAGE := github.com/operator-framework/operator-lifecycle-manager
@@ -13,7 +13,7 @@ OLM_V1_TOOLS   := $(addprefix $(TOOLS)/olm-v1/,operator-controller catalogd)
 
 $(OLM_TOOLS) &: hack/tools/olm/go.mod
 	$(call build_tools,olm,$(addprefix $(OLM_PACKAGE)/,cmd/olm cmd/catalog cmd/package-server cmd/copy-content util/cpb),OLM $(OLM_VERSION),$(OLM_LDFLAGS),$(OLM_TAGS))
-# The last version whose module compiles outside of its own repository.
+# The last version whose module compiles outside of its repository.
 $(OLM_V1_TOOLS) &: hack/tools/olm-v1/go.mod
 	$(call build_tools,olm-v1,$(addprefix $(OLM_V1_PACKAGE)/cmd/,$(notdir $(OLM_V1_TOOLS))),OLM $(OLM_V1_VERSION),-X $(OLM_V1_PACKAGE)/internal/shared/version.gitVersion=$(OLM_V1_VERSION),$(OLM_TAGS))
 $(TOOLS)/grpc_health_probe: hack/tools/grpc-health-probe/go.mod

@@ -14,7 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// machine has a folder with the only commands that a script can find. Its apt-get records its arguments, and creates a command with the
+// machine has a folder with the only commands that a script can find. Its apt-get records the arguments, and creates a command with the
 // name of each package.
 type machine struct{ commands, asked string }
 
@@ -55,7 +55,7 @@ func (m machine) run(t *testing.T, script string, arguments ...string) string {
 	return string(asked)
 }
 
-// The scripts that build images have a function named buildah, which does not count as the command.
+// The scripts that build images define a function named buildah. That function must not count as an installed command.
 func TestImagesInstallBuildahWhereItIsMissing(t *testing.T) {
 	fresh := newMachine(t)
 	asked := fresh.run(t, "./images.sh", "packages")
@@ -65,7 +65,7 @@ func TestImagesInstallBuildahWhereItIsMissing(t *testing.T) {
 	assert.Equal(t, fresh.run(t, "./images.sh", "packages"), "", "everything is installed already")
 }
 
-// Every target is shown on a fresh machine, or a comment has the reason why not.
+// hack/fresh.sh lists every target, or a comment explains why it cannot run on a fresh machine.
 func TestFreshMachineKnowsEveryTarget(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "./fresh.sh", "check").CombinedOutput()
 	assert.NilError(t, err, "%s", out)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# make plugin-archives: the kubectl plugin for six platforms, and the index that krew installs it from, in dist/plugin.
+# make plugin-archives: writes the kubectl plugin for six platforms, and the index from which krew installs it, to dist/plugin.
 #
 #   hack/plugin.sh
 #
 #   VERSION     of the plugin, without v
-#   PLUGIN_URL  where the archives will be; the index names them there
-#   PLUGIN_OUT  another folder than dist/plugin, which is replaced
+#   PLUGIN_URL  the address of the published archives, which the index contains
+#   PLUGIN_OUT  another folder than dist/plugin; it is replaced
 #   PLUGIN_PLATFORMS  fewer of them
 #
-# The same commit makes the same archives, byte by byte.
+# The same commit gives the same archives, byte for byte.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -15,7 +15,7 @@ source=$(mktemp --directory)
 trap 'rm -rf "$source"' EXIT
 git archive "$commit" | tar --extract --directory "$source"
 [[ $(<"$source/VERSION") == "$version" ]] || die "$commit is of version $(<"$source/VERSION"), not $version"
-# The other Makefile must not get the arguments of this make.
+# The arguments of this make must not reach the other Makefile.
 env --unset=MAKEFLAGS --unset=MAKELEVEL GOOS=linux GOARCH="$architecture" GOFLAGS="${GOFLAGS:-} -buildvcs=false" \
 	make --no-print-directory --directory "$source" build
 mkdir -p "$(dirname "$file")"

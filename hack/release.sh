@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stores the files of the release VERSION. None of them changes afterwards.
+# Stores the files of the release VERSION. These files never change afterwards.
 #   releases/v<VERSION>                    a copy of bundle/
 #   releases/commits                       the commit from which the images were built: HEAD
 #   test/fields/testdata/upgrade/v<VERSION>.txt   the digests of the manifests that this operator renders

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# make scorecard: operator-sdk's scorecard on the bundle, with the suites basic, olm and the operator's own (test/scorecard).
+# make scorecard: runs operator-sdk's scorecard on the bundle, with the suites basic and olm and the operator's own suite (test/scorecard).
 #
 #   hack/scorecard.sh [SELECTOR]     SELECTOR: labels of tests, as in suite=custom or test=heal
 #
-# With KUBECONFIG it uses that cluster, where the operator must run and the images of the bundle's scorecard configuration must be
+# With KUBECONFIG it uses that cluster. The operator must run there, and the images in the bundle's scorecard configuration must be
 # available.
 #
 #   SCORECARD_UNTAR_IMG   replaces the images with which scorecard unpacks the bundle and stores results
@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=${TOOLS:-$PWD/bin/tools}
 sdk=$tools/operator-sdk
 kubectl=${KUBECTL:-$tools/kubectl}
-namespace=d3os-operator-scorecard # rbac.yaml names it too
+namespace=d3os-operator-scorecard # rbac.yaml has the same name
 report=$(mktemp)
 
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
@@ -24,7 +24,7 @@ cleanup() {
 	trap - EXIT
 	rm -f "$report"
 	if [[ ${prepared:-} ]]; then
-		# These belong to tests that were ended by force.
+		# Delete the namespaces of tests that were killed.
 		"$kubectl" delete namespace --selector "d3os-product.com.d3os/scorecard=$namespace" >/dev/null || true
 		"$kubectl" delete --ignore-not-found --namespace "$namespace" --filename test/scorecard/rbac.yaml >/dev/null || true
 		[[ ! ${namespace_created:-} ]] || "$kubectl" delete namespace "$namespace" >/dev/null || true
@@ -43,7 +43,7 @@ prepare() {
 	"$kubectl" apply --namespace "$namespace" --filename test/scorecard/rbac.yaml >/dev/null
 }
 
-# One line for each result, with the messages of those that did not pass below.
+# print prints one line for each result. Below it, it prints the messages of results that did not pass.
 print() {
 	jq --raw-output '
 		.items[] | .spec.labels as $labels | .status.results[]
@@ -55,7 +55,7 @@ print() {
 		  end' "$report"
 }
 
-# passed: fails unless every test has results, and all of them are pass.
+# passed fails unless every test has results, and all results are pass.
 passed() {
 	jq --exit-status '(.items | length) > 0 and
 		all(.items[]; (.status.results | length) > 0 and all(.status.results[]; .state == "pass"))' "$report" >/dev/null
@@ -67,7 +67,7 @@ flags=()
 [[ ! ${SCORECARD_UNTAR_IMG:-} ]] || flags+=(--untar-image "$SCORECARD_UNTAR_IMG" --storage-image "$SCORECARD_UNTAR_IMG")
 prepare
 say 'scorecard runs (some minutes)'
-# The report has more than its exit code.
+# Read the report, because the exit code does not distinguish all failures.
 "$sdk" scorecard bundle --kubeconfig "$KUBECONFIG" --namespace "$namespace" --service-account d3os-operator-scorecard \
 	--pod-security restricted --wait-time 600s --output json --selector "${1:-suite in (basic,olm,custom)}" \
 	"${flags[@]}" >"$report" || jq --exit-status .items "$report" >/dev/null 2>&1 || die 'scorecard did not run'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs make targets one after another, also after one has failed, and so their parts. It ends with a table of their seconds and results.
+# Runs make targets one after another, and continues after a failed target or part. At the end it prints a table of their seconds and
+# results.
 #
 #   hack/steps.sh TARGET...    a target may have variables: 'verify-redis FORM=long'
 set -uo pipefail

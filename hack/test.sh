@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of every module, the root module in parallel to the others, each also after one has failed. Output of a failed
-# test is printed when its package ends. The log ends with the seconds of each module, the failed tests and the commands that
-# repeat them.
+# Runs the tests of every module, the root module in parallel to the others. It continues after a failed module. The output of a failed test
+# is printed when its package ends. The log ends with the seconds of each module, the failed tests and the commands that repeat them.
 #
 #   hack/test.sh [ARGUMENT...]    arguments of go test for the module MODULE, default: -short ./... for every module
 #
@@ -19,7 +18,7 @@ run() {
 	(cd "$module" && exec "$GOTESTSUM" --format pkgname-and-test-fails --hide-summary=skipped -- "$LINK_FLAGS" "$@") 2>&1 </dev/null |
 		tee "$log" || result=FAILED
 	printf '%8d s  %-7s %s\n' $((SECONDS - start)) "$result" "$module" >>"$work/table"
-	# A line such as "=== FAIL: test/behaviour TestHeals/a_pod (1.20s)".
+	# Matches a line such as "=== FAIL: test/behaviour TestHeals/a_pod (1.20s)".
 	sed -nE 's/^=== FAIL: ([^ ]+) ([^ /]+).*/\1 \2/p' "$log" | sort -u | while read -r package name; do
 		echo "  make test MODULE=$module ARGS='-run ^$name\$\$ ./${package#./}'"
 	done >>"$work/repeat"
@@ -29,7 +28,7 @@ if (($#)) || [[ ${MODULE:-} ]]; then
 	(($#)) || set -- -short ./...
 	run "${MODULE:-.}" "$@"
 else
-	# The tests of the root module wait more than they compute.
+	# The tests of the root module mostly wait.
 	for module in cmd/kubectl-dataservice cmd/agent internal/contract client test/helm4 test/images test/scorecard; do
 		run "$module" -short -p 1 -timeout 20m ./...
 	done &

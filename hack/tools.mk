@@ -26,12 +26,12 @@ OPM_LDFLAGS         = -X github.com/operator-framework/operator-registry/cmd/opm
 LINT_VERSION       := $(call module_version,golangci-lint,github.com/golangci/golangci-lint/v2)
 LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
 
-# Tests run several on one machine: it serves no metrics.
+# Several may run on a machine, so it serves no metrics.
 MONGODB_LDFLAGS     = -X sigs.k8s.io/controller-runtime/pkg/metrics.DefaultBindAddress=0
 
 # build_tools(folder under hack/tools, packages, what to print, ldflags, tags)
-# One `go build` for all packages of a module keeps every core busy until the last link.
-# Some packages end in /v2, /v3: a single package is therefore built to the target's own name.
+# One `go build` for all packages of a module uses all cores until the last link.
+# Some packages end in /v2 or /v3. Therefore a single package is built to the target's name.
 build_tools = @hack/tool.sh build '$(3)' '$(@D)' '$(if $(word 2,$(2)),,$(@F))' '$(1)' '$(5)' '$(4)' $(2)
 # unpack_tools(script and arguments): a folder of programs that a script unpacks from Debian's packages.
 unpack_tools = @hack/tool.sh unpack '$(@D)' $(1)
@@ -39,7 +39,7 @@ unpack_tools = @hack/tool.sh unpack '$(@D)' $(1)
 KUBE_TOOLS    := $(addprefix $(TOOLS)/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
 KWOK_TOOLS    := $(addprefix $(TOOLS)/,kwok kwokctl)
 OLDEST_TOOLS  := $(addprefix $(TOOLS)/oldest/,$(notdir $(KUBE_TOOLS)))
-# KUBERNETES=oldest: clusters are of the oldest Kubernetes that docs/install.md promises.
+# KUBERNETES=oldest: clusters have the oldest Kubernetes that docs/install.md supports.
 CLUSTER_BIN   := $(TOOLS)$(if $(filter oldest,$(KUBERNETES)),/oldest)
 CLUSTER_TOOLS := $(addprefix $(CLUSTER_BIN)/,$(notdir $(KUBE_TOOLS) $(KWOK_TOOLS)) etcd)
 
@@ -63,17 +63,17 @@ REDIS          := $(TOOLS)/redis
 # Folders with mysqld, mysql and mysqldump, of MariaDB 10.11 and of a current MySQL.
 MARIADB        := $(TOOLS)/mariadb
 MYSQL          := $(TOOLS)/mysql
-# A folder with prometheus and promtool, likewise.
+# A folder with prometheus and promtool; tests read its path from the environment.
 PROMETHEUS     := $(TOOLS)/prometheus
 # A folder with nginx and curl, likewise.
 NGINX          := $(TOOLS)/nginx
-# A gateway of S3's protocol to a folder, for the tests of backups on real pods.
+# A gateway from the S3 protocol to a folder, for the tests of backups on real pods.
 VERSITYGW      := $(TOOLS)/versitygw
-# MongoDB's own operator, which tests run as it is.
+# MongoDB's own operator. Tests run it unchanged.
 MONGODB_OPERATOR := $(TOOLS)/mongodb-operator
-# A server of MongoDB's protocol, for MongoDB of kind ThirdParty.
+# A server of the MongoDB protocol, for MongoDB of kind ThirdParty.
 FERRETDB       := $(TOOLS)/ferretdb
-# A folder with etcd 3.4 to 3.7, and what restores the snapshots of each, for the tests of EtcdCluster. `make test` has 3.6 alone.
+# A folder with etcd 3.4 to 3.7 and each version's program for restores, for the tests of EtcdCluster. `make test` has only 3.6.
 ETCD           := $(TOOLS)/etcds
 ETCD_36        := $(addprefix $(ETCD)/,etcd-3.6 etcdutl-3.6)
 ETCDS          := $(ETCD_36) $(addprefix $(ETCD)/,etcd-3.4 etcdctl-3.4 etcd-3.5 etcdutl-3.5 etcd-3.7 etcdutl-3.7)
@@ -84,7 +84,7 @@ $(OLDEST_TOOLS) &: hack/tools/kubernetes-oldest/go.mod
 	$(call build_tools,kubernetes-oldest,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(OLDEST_TOOLS))),the Kubernetes $(OLDEST_VERSION) control plane and kubectl,$(call kube_ldflags,$(OLDEST_VERSION)))
 $(addprefix $(TOOLS)/oldest/,etcd $(notdir $(KWOK_TOOLS))): $(TOOLS)/oldest/%: $(TOOLS)/%
 	@mkdir -p $(@D) && ln -sfn ../$* $@
-# After Kubernetes, which keeps all cores busy: two builds at once would compile what they share twice.
+# Built after Kubernetes, which uses all cores: two builds at the same time would compile common packages twice.
 $(TOOLS)/etcd $(KWOK_TOOLS): | $(KUBE_TOOLS)
 $(TOOLS)/etcd: hack/tools/etcd/go.mod
 	$(call build_tools,etcd,go.etcd.io/etcd/server/v3,etcd)
@@ -110,7 +110,7 @@ $(CRDIFY): hack/tools/crdify/go.mod
 	$(call build_tools,crdify,sigs.k8s.io/crdify,crdify)
 $(SCORECARD_TEST): hack/tools/operator-sdk/go.mod
 	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/images/scorecard-test,scorecard-test $(SDK_VERSION),$(SDK_LDFLAGS),$(SDK_TAGS))
-# A part of OLM: with OLM's versions of all else, it takes little beside it.
+# A part of OLM. With OLM's versions of all other modules, it adds little build time.
 $(OPM): hack/tools/olm/go.mod
 	$(call build_tools,olm,github.com/operator-framework/operator-registry/cmd/opm,opm $(OPM_VERSION),$(OPM_LDFLAGS),json1 containers_image_openpgp)
 $(CYCLONEDX): hack/tools/cyclonedx-gomod/go.mod
@@ -145,7 +145,7 @@ $(ETCD)/etcd-3.7: hack/tools/etcd-3.7/go.mod
 	$(call build_tools,etcd-3.7,go.etcd.io/etcd/server/v3,etcd 3.7)
 $(ETCD)/etcd-3.6: $(TOOLS)/etcd
 	@mkdir -p $(@D) && ln -sfn ../etcd $@
-# After the servers, with which they have nearly everything in common.
+# Built after the servers, with which these programs have nearly all packages in common.
 $(ETCD)/etcdutl-3.5: hack/tools/etcd-3.5/go.mod | $(ETCD)/etcd-3.5
 	$(call build_tools,etcd-3.5,go.etcd.io/etcd/etcdutl/v3,etcdutl 3.5)
 $(ETCD)/etcdutl-3.7: hack/tools/etcd-3.7/go.mod | $(ETCD)/etcd-3.7

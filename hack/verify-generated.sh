@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Generates files again, and fails if that changes, adds or removes one.
+# Generates files again. It fails if a file changes, appears or disappears.
 #
-#   hack/verify-generated.sh [TARGET...]    default: all but the catalog, whose tool takes minutes to build
+#   hack/verify-generated.sh [TARGET...]    default: all except the catalog, whose tool takes minutes to build
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,7 +24,7 @@ if [[ $stale ]]; then
 	echo "The files above were not up to date; they are now: commit what 'make $*' makes." >&2
 	exit 1
 fi
-# A file that git does not track would be missing from all other checkouts.
+# Other checkouts would lack a file that git does not track.
 if git rev-parse --verify --quiet HEAD >/dev/null && [[ $(git status --porcelain -- "${generated[@]}") ]]; then
 	git status --short -- "${generated[@]}"
 	[[ -z ${CI:-} ]] || exit 1

@@ -1,10 +1,10 @@
-# Tests that are long or need more than `make test`: a target verify-GROUP for each group. FORM=short takes ten minutes at most on
-# two cores, FORM=long as long as it takes. docs/develop/testing.md says what each group shows.
+# Tests that take long or need more than `make test`: a target verify-GROUP for each group. FORM=short takes at most ten minutes on two
+# cores; FORM=long has no limit. docs/develop/testing.md describes each group.
 
 GROUPS ?= redis etcd mysql backup platform chaos transitions faults alerts security olm bench load
 FORM   ?= short
 FULL   := $(if $(filter long,$(FORM)),full)
-# Random choices: the same each time in the short form, others each time in the long one. The last line of verify names the seed.
+# The seed of random choices: constant in the short form, the time in the long form. The last line of verify prints the seed.
 SEED   := $(or $(SEED),$(if $(FULL),$(shell date +%s),1))
 export SEED
 
@@ -14,12 +14,12 @@ export SEED
 verify: ## Run groups of long tests, and print the seconds and result of each (GROUPS='redis etcd mysql backup platform chaos transitions faults alerts security olm bench load', FORM=short or long, SEED).
 	@hack/steps.sh $(foreach group,$(GROUPS),'verify-$(group) FORM=$(FORM) SEED=$(SEED)')
 
-# With the output of tests that pass: they print their figures.
+# Show the output of tests that pass, because it has their measurements.
 SUITE_TEST = $(TEST_ENVIRONMENT) '$(GOTESTSUM)' --format standard-verbose --hide-summary=skipped -- $(LINK) -count 1 -timeout 8h
 AGENT_TEST = cd cmd/agent && $(SUITE_TEST)
 SUITE_TOOLS := cluster-tools $(GOTESTSUM) $(SOURCE_LINK)
 
-# Real Redis clusters: each known fault, moves, sizes, the operator killed at its steps; and a model of what it decides.
+# Real Redis clusters: each known fault, moves, sizes, kills of the operator at its steps; and a model of its decisions.
 .PHONY: suite-redis model-redis
 verify-redis: suite-redis model-redis
 suite-redis: $(SUITE_TOOLS) $(REDIS)/redis-server
@@ -27,7 +27,8 @@ suite-redis: $(SUITE_TOOLS) $(REDIS)/redis-server
 model-redis: $(GOTESTSUM)
 	REDIS_MODEL_RUNS=$(if $(FULL),300,10) $(SUITE_TEST) -run TestModel ./internal/redis/topology
 
-# Real etcd clusters, 3.4 to 3.7: faults, upgrades, certificates, the operator killed at its effects; and a model of members, held against etcd.
+# Real etcd clusters, 3.4 to 3.7: faults, upgrades, certificates, kills of the operator at its side effects; and a model of members,
+# compared with etcd.
 .PHONY: suite-etcd model-etcd
 verify-etcd: suite-etcd model-etcd
 suite-etcd: $(SUITE_TOOLS) $(ETCDS)
@@ -36,7 +37,8 @@ suite-etcd: $(SUITE_TOOLS) $(ETCDS)
 model-etcd: $(GOTESTSUM) $(ETCDS)
 	ETCD_MODEL=$(FULL) $(SUITE_TEST) -run 'TestExplore|TestTheModelIsAsEtcd' ./internal/etcd/membership
 
-# Replicated MySQL of Debian's unstable release: losses, sizes, failovers, the agent at work; a model of three members; the guard of one server.
+# Replicated MySQL of Debian's unstable release: losses, sizes, failovers, the agent; a model of three members; the guard of a single
+# server.
 .PHONY: suite-mysql suite-mysql-agent suite-guard model-mysql
 verify-mysql: suite-mysql suite-mysql-agent suite-guard model-mysql
 suite-mysql: $(SUITE_TOOLS) $(MYSQL)/mysqld
@@ -49,7 +51,7 @@ suite-guard: $(SUITE_TOOLS)
 model-mysql: $(GOTESTSUM)
 	MYSQL_MODEL=$(FULL) $(SUITE_TEST) -run 'TestExplore|TestControls' ./internal/mysql/replication
 
-# Backups, archives and restores of real databases, broken in each known way.
+# Backups, archives and restores of real databases, with each known fault.
 .PHONY: suite-backup suite-backup-agent
 verify-backup: suite-backup-agent suite-backup
 suite-backup-agent: $(GOTESTSUM) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server $(ETCDS)
@@ -58,33 +60,34 @@ suite-backup-agent: $(GOTESTSUM) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redi
 suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server $(ETCDS)
 	$(SUITE_TEST) $(ARGS) ./test/backup
 
-# What the other groups leave: the operator on a simulated cluster, the API, charts and pure packages, in full. FORM=long: the oldest Kubernetes, too.
+# Everything that no other group has: the operator on a simulated cluster, the API, charts and packages without side effects, in full.
+# FORM=long adds the oldest Kubernetes.
 .PHONY: suite-platform suite-emulator suite-oldest suite-upgrade suite-ha suite-chart
 verify-platform: suite-platform suite-emulator suite-upgrade suite-ha suite-chart $(if $(FULL),suite-oldest)
 suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
 	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard)|internal/(metrics|redis/topology|etcd/membership|mysql/replication))$$'))
-# Programs as the processes of simulated pods.
+# Programs run as the processes of simulated pods.
 suite-emulator: $(SUITE_TOOLS)
 	$(SUITE_TEST) -tags emulator $(ARGS) ./test/harness/emulator
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest
-# The last release, and then this version, on one cluster: only pods whose chart has changed restart.
+# The last release and then this version on one cluster: only pods whose chart has changed restart.
 suite-upgrade: $(SUITE_TOOLS)
 	KUBECONFIG= $(SUITE_TEST) -tags released $(ARGS) ./test/upgrade
-# Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.
+# Stops, kills, freezes and disconnects the leader; a standby must become leader. HA_RUNS is the number of rounds.
 suite-ha: $(SUITE_TOOLS)
 	KUBECONFIG= $(SUITE_TEST) -tags ha $(ARGS) ./test/ha
-# The Helm chart: installed, upgraded, uninstalled under a platform, and over what kustomize installed.
+# The Helm chart: installed, upgraded and uninstalled while a platform runs, and installed over kustomize's objects.
 suite-chart: $(SUITE_TOOLS) $(HELM)
 	KUBECONFIG= $(SUITE_TEST) -tags helm $(ARGS) ./test/chart
 
-# Crashes the operator at each write, makes requests fail, and compares how it ends. FORM=long: each sample.
+# Crashes the operator at each write and makes requests fail. It compares the end states. FORM=long: each sample.
 .PHONY: suite-chaos
 verify-chaos: suite-chaos
 suite-chaos: $(SUITE_TOOLS)
 	CHAOS=$(FULL) $(SUITE_TEST) -tags chaos $(ARGS) ./test/chaos
 
-# Changes each property on running DataServices and back, and sends hostile input (ARGS='-seed N' replays).
+# Changes each property of running DataServices and restores it, and sets hostile input (ARGS='-seed N' replays).
 .PHONY: suite-transitions suite-bad-input suite-fuzz
 verify-transitions: suite-transitions suite-bad-input suite-fuzz
 suite-transitions suite-bad-input: cluster-tools
@@ -92,13 +95,13 @@ suite-transitions suite-bad-input: cluster-tools
 suite-fuzz:
 	@FUZZTIME=$(or $(FUZZTIME),$(if $(FULL),5m,5s)) hack/fuzz.sh
 
-# The kubectl plugin, and `why` on the corpus of faults. FORM=long: adopt is killed after each of its writes.
+# The kubectl plugin, and `why` on the corpus of faults. FORM=long kills adopt after each write.
 .PHONY: suite-faults
 verify-faults: suite-faults
 suite-faults: $(SUITE_TOOLS) $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(MYSQL)/mysqld
 	cd cmd/kubectl-dataservice && FAULTS=$(FULL) $(SUITE_TEST) $(ARGS) ./...
 
-# A real Prometheus scrapes the operator: each panel has data, each alert fires for its fault and never else.
+# A real Prometheus scrapes the operator: each panel has data, and each alert fires for its fault only.
 .PHONY: suite-alerts
 verify-alerts: suite-alerts
 suite-alerts: $(SUITE_TOOLS) $(REDIS)/redis-server $(MYSQL)/mysqld $(PROMETHEUS)/promtool
@@ -112,7 +115,7 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 	@hack/kube-score.sh
 	@hack/govulncheck.sh
 
-# The operator as catalogs deliver it: bundles, the catalog, images, archives of the plugin, and a real node with OLM (root).
+# The operator as catalogs deliver it: bundles, the catalog, images, the plugin's archives, and a real node with OLM (root).
 .PHONY: catalog-verify images-verify mirror-verify plugin-verify suite-e2e
 verify-olm: bundle-validate catalog-verify suite-e2e $(if $(FULL),images-verify mirror-verify plugin-verify)
 catalog-verify: $(OPM)

@@ -46,7 +46,7 @@ func TestAccountsScript(t *testing.T) {
 	}
 	is := func(what string, done func() bool) {
 		t.Helper()
-		for end := time.Now().Add(5 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) { // only a hang exhausts it
+		for end := time.Now().Add(5 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) { // only a hang exceeds the time limit
 			assert.Assert(t, time.Now().Before(end), "%s; it says:\n%s", what, read("stderr"))
 		}
 	}
@@ -67,7 +67,7 @@ func TestAccountsScript(t *testing.T) {
 	write("passwords/b", "p")
 	write("passwords/c", "p")
 	password := "it's \\ \"$(x)`  two"
-	write("passwords/u", password+"\n") // the newline is no part of it
+	write("passwords/u", password+"\n") // the newline is not part of the password
 	stderr, err := os.Create(file("stderr"))
 	assert.NilError(t, err)
 	command := exec.CommandContext(t.Context(), "/bin/sh", "mysql/files/accounts.sh", file("list"), file("passwords"), "socket", file("ready"))

@@ -50,7 +50,7 @@ func charts(t *testing.T) []string {
 	return names
 }
 
-// ciFiles are the values that the charts are tried with: file to chart.
+// ciFiles maps each file with test values to its chart.
 func ciFiles(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -125,7 +125,7 @@ func id(obj *unstructured.Unstructured) string {
 	return obj.GroupVersionKind().String() + " " + obj.GetNamespace() + "/" + obj.GetName()
 }
 
-// canonical reads a document by way of its Go type; nil for one without an object.
+// canonical converts a document to its Go type and back; nil for a document without an object.
 func canonical(t *testing.T, document string) *unstructured.Unstructured {
 	t.Helper()
 	var content map[string]any
@@ -169,7 +169,7 @@ func TestHelmLint(t *testing.T) {
 	}
 }
 
-// What a chart renders, the operator watches, may write, and prunes.
+// The operator watches, may write, and prunes all kinds of objects that a chart renders.
 func TestEveryRenderedKindIsKnown(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -184,8 +184,7 @@ func TestEveryRenderedKindIsKnown(t *testing.T) {
 	}
 }
 
-// forbidden finds functions that are not deterministic, that ask the world, or that read text
-// as a template.
+// forbidden finds functions that are not deterministic, that read from the outside, or that read text as a template.
 var forbidden = regexp.MustCompile(`(\{\{-?|[(|=]|\bif\b|\bwith\b|\brange\b)\s*(lookup|now|uuidv4|rand\w+|gen[A-Z]\w+|htpasswd|bcrypt|derivePassword|tpl|getHostByName|env|expandenv)\b|helm\.sh/hook`)
 
 func TestTemplatesUseNothingForbidden(t *testing.T) {

@@ -46,7 +46,7 @@ const (
 	hang = 3 * time.Minute
 )
 
-// newConsole lays out a pod of web with further values of the chart.
+// newConsole writes the files of a pod of web, with further values of the chart.
 func newConsole(t *testing.T, values string) *console {
 	t.Helper()
 	c := &console{T: t, root: t.TempDir(), deployed: made(t, "microservice", consoleValues+values+"}")}
@@ -74,7 +74,7 @@ func (c *console) file(configMap, key string) string {
 	return text
 }
 
-// template returns the configuration as the entrypoint of the image fills the pod's variables in.
+// template returns the configuration after the entrypoint of the image has replaced the pod's variables.
 func (c *console) template() string {
 	c.Helper()
 	return regexp.MustCompile(`\$\{D3OS_NGINX_\w+\}`).ReplaceAllStringFunc(c.file("web-template", "default.conf.template"), func(name string) string {
@@ -155,7 +155,7 @@ func (c *console) get(path string, header http.Header) (int, string, http.Header
 	return response.StatusCode, string(body), response.Header, err
 }
 
-// answers returns how the answer to a request differs from the one expected.
+// answers returns the difference between the answer to a request and the expected answer.
 func (c *console) answers(path string, status int, body string) error {
 	is, text, _, err := c.get(path, nil)
 	if err == nil && (is != status || body != "" && text != body) {
@@ -174,7 +174,7 @@ func (c *console) backend(serve http.HandlerFunc) (address string, stop func()) 
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	stop = sync.OnceFunc(func() {
-		assert.Check(c, server.Shutdown(context.WithoutCancel(c.Context()))) // it answers the accepted requests
+		assert.Check(c, server.Shutdown(context.WithoutCancel(c.Context()))) // Shutdown waits for the answers to accepted requests
 		assert.Check(c, errors.Is(<-served, http.ErrServerClosed))
 	})
 	c.Cleanup(stop)
@@ -275,7 +275,7 @@ func (z *zone) answer(question []byte) []byte {
 		response[3] |= 3 // NXDOMAIN
 		return response
 	}
-	if question[len(question)-end+1] != 1 { // only A
+	if question[len(question)-end+1] != 1 { // answer only questions for A records
 		return response
 	}
 	response[7] = byte(len(z.addresses))

@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helmcharts carries the charts in the binary. Each is a plain Helm
-// chart; the library chart common, which the others share through a symbolic
-// link that embed leaves out, is added to each of them when it is loaded.
+// Package helmcharts embeds the charts in the binary. Each chart is a plain Helm chart. The charts share the library chart common through a
+// symbolic link, which embed omits. So common is added to each chart when the chart is loaded.
 package helmcharts
 
 import "embed"

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// The settings that depend on the pod: the listener for IPv6, the DNS server, the domain of the cluster.
+// Some settings depend on the pod: the listener for IPv6, the DNS server, the domain of the cluster.
 func TestConfigurationOfThePod(t *testing.T) {
 	t.Parallel()
 	const (
@@ -134,8 +134,8 @@ func TestConsolePassesLargeHeaders(t *testing.T) {
 	}
 }
 
-// The pod of proxy is replaced several times while clients call it through nginx. It keeps serving for the pause of its chart after it was
-// removed from DNS, so no call fails. After the Service was deleted, calls succeed again within 10 s.
+// The pod of proxy is replaced several times while clients call it through nginx. The removed pod keeps serving for the pause of its chart
+// after its removal from DNS, so no call fails. After the Service was deleted, calls succeed again within 10 s.
 func TestConsoleDuringAnUpdate(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

@@ -95,7 +95,7 @@ func TestServicesStopGracefully(t *testing.T) {
 	}
 }
 
-// The pause with other values, for a user's own service, and on a Kubernetes without the hook.
+// The pause has other values for a user's own service, and on a Kubernetes without the hook.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ version, values, want string }{

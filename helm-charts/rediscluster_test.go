@@ -23,7 +23,7 @@ type redisPod struct {
 	root string
 }
 
-// newRedisPod lays out a container: the scripts, the configuration, and stand-ins for Redis' programs.
+// newRedisPod writes the files of a container: the scripts, the configuration, and replacements for Redis' programs.
 func newRedisPod(t *testing.T) *redisPod {
 	t.Helper()
 	p := &redisPod{T: t, root: t.TempDir()}
@@ -56,7 +56,7 @@ func (p *redisPod) write(name, text string) {
 	assert.NilError(p, os.WriteFile(file, []byte(text), 0o700))
 }
 
-// server is a redis-server that prints its configuration. For a configuration on its input it prints the first unknown line, like Redis.
+// server is a redis-server that prints its configuration. For a configuration on its input, it prints the first unknown line, like Redis.
 func (p *redisPod) server(version string) {
 	p.Helper()
 	p.write("bin/redis-server", `#!/bin/sh
@@ -303,7 +303,7 @@ func TestVolumePutBack(t *testing.T) {
 			p.write("bin/date", "#!/bin/sh\n[ $1 = +%s ] || exec /bin/date \"$@\"\necho $(($(cat "+p.root+"/clock) + 5)) >"+p.root+"/clock.new\n"+
 				"mv "+p.root+"/clock.new "+p.root+"/clock\ncat "+p.root+"/clock\n")
 			p.write("bin/sleep", "#!/bin/sh\n")
-			if c.linked != "" { // its address has changed, and its name is known
+			if c.linked != "" { // the replica has another address, and answers under its DNS name
 				p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n*cache-0-1.svc*MYID) echo "+replica+" ;;\n*'INFO server') echo uptime_in_seconds:3 ;;\n"+
 					"*syslog-ident) printf 'syslog-ident\\nused=/linked="+strings.TrimSpace(c.linked)+"\\n' ;;\nesac\n")
 			} else {
@@ -332,7 +332,7 @@ func TestNotesOfTheProbe(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		info, user       string
-		linked, unproven bool // what is noted
+		linked, unproven bool // the notes that the probe writes
 	}{
 		"a replica":                 {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:0\r\n`, "off", true, false},
 		"a replica that is copying": {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:1\r\n`, "on", false, false},
@@ -361,7 +361,7 @@ func TestNotesOfTheProbe(t *testing.T) {
 	}
 }
 
-// The volume of another pod, shard, cluster or namespace is a copy, and nothing starts on it.
+// A volume of another pod, shard, cluster or namespace counts as a copy, and no server starts on it.
 func TestVolumeOfAnother(t *testing.T) {
 	t.Parallel()
 	for mark, starts := range map[string]bool{"": true, "data/cache-0-0": true, "data/cache-0-1": false, "data/cache-1-0": false, "other/cache-0-0": false, "data/cache2-0-0": false} {
@@ -380,7 +380,7 @@ func TestVolumeOfAnother(t *testing.T) {
 	}
 }
 
-// Settings of the operator are removed from the user's ConfigMap, whatever their notation.
+// Settings of the operator are removed from the user's ConfigMap, in any notation.
 func TestRedisSettingsOfTheUser(t *testing.T) {
 	t.Parallel()
 	p := newRedisPod(t)

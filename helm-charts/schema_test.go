@@ -80,7 +80,7 @@ func TestTheSchemasRefuseUnknownValues(t *testing.T) {
 			"configFiles": []any{map[string]any{"path": "/a", "content": "", "secret": "b"}}} {
 			bad := map[string]any{key: value}
 			maps.Copy(bad, v)
-			if chart == component.ChartMongoDB && key == "config" { // its settings are not all texts
+			if chart == component.ChartMongoDB && key == "config" { // not all settings of MongoDB are texts
 				continue
 			}
 			assert.Assert(t, schemaErrors(t, chart, bad) != nil, "%s takes %s: %v", chart, key, value)

@@ -98,8 +98,8 @@ const (
 	job = "{name: job, image: job:v1, schedule: '@daily', "
 )
 
-// The effect of values that the operator never sets, because it refuses such fields or sets other values. Golden files in
-// test/fields have the effect of each field of a DataService.
+// The effect of values that the operator never sets, because it refuses such fields or sets other values. The golden files in test/fields
+// have the effect of each field of a DataService.
 func TestValuesOfPlainHelm(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command chart writes the Helm chart of the operator (make chart). It reads the objects of config/ from kustomize, and writes each as a
-// template. A placeholder marks each part that a value changes; it becomes a template action. Everything else is the same as in config/.
+// template. A placeholder marks each part that a value changes. The command replaces each placeholder by a template action. Everything else
+// equals config/.
 package main
 
 import (
@@ -23,13 +24,13 @@ import (
 //go:embed all:files
 var files embed.FS
 
-// chart holds the values for the placeholders in files/. They come from the objects of config/.
+// chart holds the values for the placeholders in files/. It reads them from the objects of config/.
 type chart struct {
 	Version, URL, Repository, Tag string // of the operator and its image
 	Replicas                      int64
 	Resources, RelatedImages      string // YAML
 
-	namespace string // of the objects of config/
+	namespace string // namespace of the objects in config/
 }
 
 func main() {
@@ -59,7 +60,7 @@ func (c *chart) write(from io.Reader, to string) error {
 		} else if err != nil {
 			return fmt.Errorf("read an object: %w", err)
 		}
-		if object.GetKind() == "Namespace" { // helm install --create-namespace creates it
+		if object.GetKind() == "Namespace" { // helm install --create-namespace creates the namespace
 			continue
 		}
 		name, text, err := c.template(object)
@@ -82,7 +83,7 @@ func (c *chart) write(from io.Reader, to string) error {
 	})
 }
 
-// fill replaces the placeholders of a file. They differ from Helm's notation, so the file may contain template actions.
+// fill replaces the placeholders of a file. Placeholders are not in Helm's notation, so the file may contain template actions.
 func (c *chart) fill(text string) string {
 	return strings.NewReplacer(
 		"@version@", c.Version, "@url@", c.URL, "@repository@", c.Repository, "@tag@", c.Tag,

@@ -31,7 +31,7 @@ func (c *chart) template(object *unstructured.Unstructured) (path, text string, 
 			return c.binding(path, object)
 		}
 	}
-	if folder == "manager" || folder == "admission" { // objects of several kinds have the same name
+	if folder == "manager" || folder == "admission" { // several kinds of objects have the same name
 		path = folder + "/" + strings.ToLower(object.GetKind())
 	}
 	lines, err := change(object)
@@ -42,7 +42,7 @@ func (c *chart) template(object *unstructured.Unstructured) (path, text string, 
 	return path, when(condition, text), err
 }
 
-// placeOf returns the folder of an object's template, and the condition under which Helm installs it; empty for always.
+// placeOf returns the folder of an object's template. condition is the condition under which Helm installs the object; "" for always.
 func placeOf(object *unstructured.Unstructured) (folder, condition string) {
 	name := strings.TrimPrefix(object.GetName(), prefix)
 	switch kind := object.GetKind(); {
@@ -71,13 +71,13 @@ func when(condition, text string) string {
 	return "{{- if " + condition + " }}\n" + text + "{{- end }}\n"
 }
 
-// actions are template lines by their placeholder. In each, $ is the indentation of the placeholder's line.
+// actions maps a placeholder to its template lines. In each line, $ stands for the indentation of the placeholder's line.
 type actions map[string]string
 
 var placeholder = regexp.MustCompile(`(?m)^( *)(?:- )?(?:[a-zA-Z./-]+: )?'?(@[a-z]+@)'?\n`)
 
-// print returns an object as a template. A line with a placeholder becomes its action. The namespace becomes that of the release, also in
-// the user name of a ServiceAccount.
+// print returns an object as a template. It replaces a line with a placeholder by the placeholder's action. It replaces the namespace by
+// that of the release, also in the user names of ServiceAccounts.
 func (c *chart) print(object *unstructured.Unstructured, lines actions) (string, error) {
 	data, err := yaml.Marshal(object.Object)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *chart) print(object *unstructured.Unstructured, lines actions) (string,
 	return text, nil
 }
 
-// keptCRD keeps a CRD, and with it the resources of its kind, when the release is uninstalled.
+// keptCRD makes Helm keep a CRD, and the resources of its kind, when the release is uninstalled.
 func keptCRD(crd *unstructured.Unstructured) (actions, error) {
 	annotations := maps.Clone(crd.GetAnnotations())
 	annotations["helm.sh/resource-policy"] = "@keep@"
@@ -113,8 +113,8 @@ func keptCRD(crd *unstructured.Unstructured) (actions, error) {
 	return actions{"@keep@": "{{- if .Values.crd.keep }}\n$helm.sh/resource-policy: keep\n$" + "{{- end }}"}, nil
 }
 
-// binding returns the template of the operator's binding. An operator that watches certain namespaces has its rights in these and in its
-// own namespace.
+// binding returns the template of the operator's binding. An operator that watches only certain namespaces has its rights only in these
+// namespaces and in its own.
 func (c *chart) binding(path string, everywhere *unstructured.Unstructured) (string, string, error) {
 	one := everywhere.DeepCopy()
 	one.SetKind("RoleBinding")
@@ -127,12 +127,12 @@ func (c *chart) binding(path string, everywhere *unstructured.Unstructured) (str
 	if err != nil {
 		return "", "", err
 	}
-	each = strings.ReplaceAll(each, ".Release", "$.Release") // inside of range
+	each = strings.ReplaceAll(each, ".Release", "$.Release") // for use within range
 	return path, "{{- if .Values.manager.watchNamespaces }}\n{{- range append .Values.manager.watchNamespaces .Release.Namespace | uniq }}\n---\n" + each +
 		"{{- end }}\n{{- else }}\n" + all + "{{- end }}\n", nil
 }
 
-// deployment replaces the defaults of values in the operator's Deployment by placeholders.
+// deployment replaces the defaults in the operator's Deployment by placeholders for values.
 func (c *chart) deployment(object *unstructured.Unstructured) (actions, error) {
 	spec, _ := object.Object["spec"].(map[string]any)
 	pod, _, err := unstructured.NestedMap(spec, "template", "spec")
@@ -165,7 +165,7 @@ func (c *chart) deployment(object *unstructured.Unstructured) (actions, error) {
 	}
 	manager["args"] = append(arguments, "@args@")
 	manager["image"], manager["resources"], manager["imagePullPolicy"] = "@image@", "@resources@", "@pull@"
-	pod["serviceAccount"] = "@pod@" // a key that sorts before serviceAccountName, which it replaces
+	pod["serviceAccount"] = "@pod@" // a key that sorts before serviceAccountName and is replaced
 	spec["replicas"] = "@replicas@"
 	return deploymentActions, unstructured.SetNestedMap(spec, pod, "template", "spec")
 }
@@ -186,7 +186,7 @@ var deploymentActions = actions{
 		"{{- with .Values.manager.priorityClassName }}\n$priorityClassName: {{ . | quote }}\n$" + "{{- end }}",
 }
 
-// withoutRelatedImages returns variables without those that name default images: these become values.
+// withoutRelatedImages returns the variables that do not name default images. Default images become values.
 func (c *chart) withoutRelatedImages(env any) ([]any, error) {
 	variables, _ := env.([]any)
 	kept, images := []any{"@images@"}, map[string]any{}

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command crd removes the examples from a generated CRD, and bounds every list, map and text in it. The examples are for the API reference.
-// The CRD would have each in up to fifteen copies of a component's schema, and a client-side kubectl apply stores the CRD in an annotation,
-// whose size is limited.
+// The CRD would contain each example up to fifteen times, in copies of a component's schema. A client-side kubectl apply stores the CRD in
+// an annotation, whose size is limited.
 package main
 
 import (
@@ -42,7 +42,7 @@ func slim(file string) error {
 		withoutExamples(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
 		bounds.Apply(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
 	}
-	// The whole Go type would add an empty status.
+	// Encoding the whole Go type would add an empty status.
 	document["spec"] = crd.Spec
 	if data, err = yaml.Marshal(document); err != nil {
 		return err

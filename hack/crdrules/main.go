@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdrules prepares two CRDs for crdify, which treats any change of a CEL rule as dangerous. It writes copies without the messages
-// of rules, without reviewed changes of rules, and without the bounds of package bounds:
+// Command crdrules prepares two CRDs for crdify, which reports any change of a CEL rule as dangerous. It writes copies that omit the
+// messages of rules, reviewed changes of rules, and the bounds of package bounds:
 //
 //	crdrules [-all] REVIEWED OLD NEW OLD-COPY NEW-COPY
 package main
@@ -22,21 +22,20 @@ import (
 	"d3os.com/d3os-operator/hack/crd/bounds"
 )
 
-// review is a change that a person has found to be safe.
+// review is a change that was reviewed and found to be safe.
 type review struct {
-	// CRD is the name of the CRD; empty for that of DataServices.
+	// CRD is the name of the CRD; empty for the CRD of DataServices.
 	CRD string `json:"crd,omitempty"`
 	// Path of the schema, such as spec.mysql.
 	Path string `json:"path"`
 	// Added or Removed is the exact text of the rule.
 	Added   string `json:"added,omitempty"`
 	Removed string `json:"removed,omitempty"`
-	// Pattern is the exact text of a newer pattern. It accepts every text that the older pattern accepts.
+	// Pattern is the exact text of the newer pattern, which accepts every text that the older pattern accepts.
 	Pattern string `json:"pattern,omitempty"`
-	// Default is the default of the older schema, as JSON, which the newer one lacks. The path of this review may have `*` in the place of
-	// any step.
+	// Default is a default of the older schema, as JSON, that the newer schema lacks. In the path of this review, `*` stands for any step.
 	Default string `json:"default,omitempty"`
-	// Why is the reason why the change harms no existing resource.
+	// Why explains why the change harms no existing resource.
 	Why string `json:"why"`
 }
 
@@ -81,7 +80,7 @@ func prepare(files []string, all bool) error {
 	return nil
 }
 
-// dropReviewed removes the reviewed changes from both CRDs. With all, it refuses a review that describes no change between them.
+// dropReviewed removes the reviewed changes from both CRDs. With all, it refuses a review for which there is no change.
 func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, reviews []review, all bool) error {
 	before, after := rules(older), rules(newer)
 	for _, r := range reviews {
@@ -109,7 +108,7 @@ func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, review
 	return nil
 }
 
-// removeBounds removes the bounds of package bounds from the newer CRD if the older one does not have them.
+// removeBounds removes the bounds of package bounds from the newer CRD, unless the older CRD has them.
 func removeBounds(older, newer *apiextensionsv1.CustomResourceDefinition) {
 	for i := range newer.Spec.Versions {
 		for j := range older.Spec.Versions {
@@ -123,7 +122,7 @@ func removeBounds(older, newer *apiextensionsv1.CustomResourceDefinition) {
 // at is a rule with the path of its schema.
 type at struct{ path, rule string }
 
-// rules returns all rules of a CRD, and removes their messages, which may change like descriptions.
+// rules returns all rules of a CRD. It removes the messages of rules, because a message may change as a description may.
 func rules(crd *apiextensionsv1.CustomResourceDefinition) map[at]bool {
 	found := map[at]bool{}
 	each(crd, func(path string, schema *apiextensionsv1.JSONSchemaProps) {
@@ -151,8 +150,8 @@ func hasPattern(crd *apiextensionsv1.CustomResourceDefinition, r review) (has bo
 	return has
 }
 
-// dropDefault removes the default of a review from the older CRD if the newer one has none, and reports whether it did. A field with a
-// default accepts null, which the API server replaces, so the newer field may be nullable instead.
+// dropDefault removes the default in a review from the older CRD if the newer CRD has none. It reports whether it did. A field with a
+// default accepts null, which the API server replaces. Therefore the newer field may be nullable instead.
 func dropDefault(older, newer *apiextensionsv1.CustomResourceDefinition, r review) (dropped bool) {
 	has, nullable := map[string]bool{}, map[string]bool{}
 	each(newer, func(at string, schema *apiextensionsv1.JSONSchemaProps) {

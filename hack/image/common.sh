@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Builds images with buildah in a separate storage under $dir: the user's storage, policy and configuration stay unchanged.
+# Builds images with buildah in a separate storage below $dir. The user's storage, policy and configuration do not change.
 
 # shellcheck source=hack/packages.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../packages.sh"
@@ -12,7 +12,7 @@ storage() {
 	mkdir -p "$dir"
 	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
 	driver=overlay
-	# An overlay cannot lie on another one, such as a container's file system, and a user may lack the right to it.
+	# An overlay cannot be mounted on another overlay, such as a container's file system. A user may also lack the right to mount it.
 	[[ $EUID == 0 && $(stat --file-system --format %T "$dir") != overlayfs ]] || driver=vfs
 }
 

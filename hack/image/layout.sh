@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Converts OCI layouts to one canonical form. The output of buildah depends on its version (modes in a layer's headers, history,
-# compression); the canonical bytes depend only on the content.
+# Converts OCI layouts to a canonical form. The bytes that buildah writes depend on its version (modes in a layer's headers, history,
+# compression). The canonical bytes depend only on the content.
 
 readonly manifest_type=application/vnd.oci.image.manifest.v1+json index_type=application/vnd.oci.image.index.v1+json
 
@@ -14,14 +14,14 @@ blob() {
 	jq -cn --arg type "$2" --arg digest "sha256:${sum%% *}" --argjson size "$size" '{mediaType: $type, digest: $digest, size: $size}'
 }
 
-# blob_at LAYOUT FILTER FILE: prints the file of the blob whose digest the filter selects.
+# blob_at LAYOUT FILTER FILE: prints the path of the blob whose digest the filter selects.
 blob_at() {
 	local digest
 	digest=$(jq -er "$2" "$3")
 	echo "$1/blobs/sha256/${digest#sha256:}"
 }
 
-# canonical FROM TO EPOCH: copies the only image of one layout into another one, and prints the descriptor of its manifest.
+# canonical FROM TO EPOCH: copies the only image of a layout to another layout, and prints the descriptor of the image's manifest.
 canonical() {
 	local from=$1 to=$2 epoch=$3 work manifest layer config
 	work=$(mktemp -d)
@@ -42,13 +42,13 @@ canonical() {
 	rm -rf "$work"
 }
 
-# index LAYOUT: combines the manifests whose descriptors are on standard input to one image, and prints its descriptor.
+# index LAYOUT: combines manifests to one image, and prints the image's descriptor. Standard input has the manifests' descriptors.
 index() {
 	jq -cs --arg type "$index_type" '{schemaVersion: 2, mediaType: $type, manifests: .}' >"$1/index"
 	blob "$1" "$index_type" "$1/index"
 }
 
-# finish LAYOUT IMAGE: names the image of the descriptor on standard input, and prints its digest.
+# finish LAYOUT IMAGE: names an image, and prints its digest. Standard input has the image's descriptor.
 finish() {
 	echo '{"imageLayoutVersion":"1.0.0"}' >"$1/oci-layout"
 	jq -c --arg name "$2" '{schemaVersion: 2, manifests: [del(.platform) + {annotations: {"org.opencontainers.image.ref.name": $name}}]}' >"$1/index.json"

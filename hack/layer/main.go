@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rewrites the tar archive of an image's layer, from standard input to standard output, so that its bytes depend only on names, modes and
+// Rewrites the tar archive of an image's layer, from standard input to standard output. The output depends only on names, modes and
 // contents. Different versions of buildah, tar and Debian write slightly different headers.
 package main
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Building images with buildah and pushing them to the node's registry. To be sourced; sets
+# Builds images with buildah and pushes them to the node's registry. To be sourced; sets
 #   dir        what is built and cached (IMAGES_DIR, default .cluster/images)
 #   node_dir   the node's folder (NODE_DIR, default .cluster/node)
 # REGISTRY (host[:port]) and CERT_DIR (the folder of its ca.crt) select another registry.

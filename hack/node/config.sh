@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# What hack/node/node.sh writes before it starts the node: certificates, configuration, first objects.
+# Writes the files that hack/node/node.sh needs before it starts the node: certificates, configuration, first objects.
 
 pause_image=localhost/pause:1
 
@@ -22,7 +22,7 @@ certificate() {
 	rm "$pki/$1.csr"
 }
 
-# user NAME SUBJECT FILE: a certificate and the kubeconfig that has it.
+# user NAME SUBJECT FILE: creates a certificate, and a kubeconfig with it.
 user() {
 	certificate "$1" ca "$2"
 	cat >"$3" <<-YAML
@@ -47,7 +47,7 @@ user() {
 certificates() {
 	authority ca
 	authority front-proxy-ca
-	# For tools that take every file of a folder.
+	# For tools that read all files of a folder.
 	mkdir -p "$pki/trust"
 	cp "$pki/ca.crt" "$pki/trust/"
 	certificate apiserver ca /CN=kube-apiserver \
@@ -56,7 +56,7 @@ certificates() {
 	certificate kubelet-server ca "/O=system:nodes/CN=system:node:$node" "IP:$node_ip,DNS:$node"
 	certificate front-proxy front-proxy-ca /CN=front-proxy
 	certificate registry ca /CN=registry "IP:$node_ip,$(printf 'DNS:%s,' "${registries[@]}" | sed 's/,$//')"
-	# Images that trust it outlive the node, so it does, too.
+	# Images that trust this CA outlive the node, so the CA does, too.
 	if ! openssl x509 -checkend 86400 -in "$registry_dir/pki/outside-ca.crt"; then
 		mkdir -p "$registry_dir/pki"
 		pki=$registry_dir/pki authority outside-ca
@@ -70,13 +70,13 @@ certificates() {
 	user kubelet "/O=system:nodes/CN=system:node:$node" "$conf/kubelet"
 	user kube-proxy /CN=system:kube-proxy "$conf/kube-proxy"
 	user coredns /CN=system:coredns "$conf/coredns"
-	# For a command inside the node that asks a registry by its name.
+	# For commands inside the node that reach a registry by its name.
 	cat /etc/ssl/certs/ca-certificates.crt "$pki/ca.crt" >"$pki/bundle.crt" 2>/dev/null || cp "$pki/ca.crt" "$pki/bundle.crt"
 }
 
-# Names that commands inside the node find the registry by. containerd needs no list.
+# Names by which commands inside the node reach the registry. (containerd needs no list.)
 registries=(registry.local registry-edge.cosmoplat.com docker.io registry-1.docker.io quay.io ghcr.io gcr.io registry.k8s.io registry.access.redhat.com)
-# Names of the internet that the samples ask for.
+# Names on the internet that the samples use.
 outside=(id.cosmoplat.com id.example.com login.example.com)
 
 configure() {
@@ -98,7 +98,7 @@ configure() {
 		  tls: {certificate: "$pki/registry.crt", key: "$pki/registry.key"}
 	YAML
 
-	# Every registry is this one. Without the server line containerd would try the real one afterwards.
+	# Every registry name leads to this registry. Without the server line, containerd would then try the real registry.
 	mkdir -p "$conf/certs.d/_default"
 	cat >"$conf/certs.d/_default/hosts.toml" <<-TOML
 		server = "https://$node_ip"
@@ -108,9 +108,9 @@ configure() {
 	TOML
 
 	local snapshotter=overlayfs oom=false
-	# An overlay cannot lie on another one, which a container's file system is.
+	# An overlay cannot be mounted on another overlay, such as a container's file system.
 	[[ $(stat --file-system --format %T "$dir") != overlayfs ]] || snapshotter=native
-	# Without CAP_SYS_RESOURCE (bit 24) no process can be shielded from the kernel's out-of-memory killer.
+	# Without CAP_SYS_RESOURCE (bit 24), no process can be protected from the kernel's out-of-memory killer.
 	(("0x$(awk '$1 == "CapEff:" {print $2}' /proc/self/status)" >> 24 & 1)) || oom=true
 	cat >"$conf/containerd.toml" <<-TOML
 		version = 2
@@ -137,8 +137,8 @@ configure() {
 		  config_path = "$conf/certs.d"
 	TOML
 
-	# A link of its own for each pod (ptp), not a bridge: the answer of a Service then passes the node,
-	# which gives it the Service's address again, without the kernel's br_netfilter.
+	# Each pod has a separate link (ptp) instead of a bridge. So the response of a Service passes through the node, which restores the
+	# Service's address. This does not need the kernel module br_netfilter.
 	mkdir -p "$conf/cni"
 	cat >"$conf/cni/10-node.conflist" <<-JSON
 		{
@@ -170,7 +170,7 @@ configure() {
 		clusterDomain: cluster.local
 		resolvConf: $conf/resolv.conf
 		healthzBindAddress: 127.0.0.1
-		# The machine is whatever it is: old control groups, swap, an almost full disk, two cores.
+		# The machine may have old control groups, swap, an almost full disk, or two cores.
 		cgroupDriver: cgroupfs
 		failCgroupV1: false
 		failSwapOn: false
@@ -180,7 +180,7 @@ configure() {
 		oomScoreAdj: 0
 		serializeImagePulls: false
 		maxPods: 110
-		# Quick to tell, as tests wait for it.
+		# Frequent updates, because tests wait for them.
 		nodeStatusUpdateFrequency: 2s
 		syncFrequency: 10s
 		logging: {verbosity: 1}
@@ -201,7 +201,7 @@ configure() {
 		    reload 2s
 		    fallthrough
 		  }
-		  # There is no internet: any other name does not exist, and nobody waits for an answer.
+		  # There is no internet: any other name does not exist, and the answer is immediate.
 		  template ANY ANY . {
 		    rcode NXDOMAIN
 		  }
@@ -232,7 +232,7 @@ objects() {
 		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:coredns}
 		subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: system:coredns}]
 		---
-		# CoreDNS is a process of the node's, not a pod: its address is written down.
+		# CoreDNS is a process of the node and not a pod, so its address is fixed.
 		apiVersion: v1
 		kind: Service
 		metadata: {name: kube-dns, namespace: kube-system, labels: {k8s-app: kube-dns}}

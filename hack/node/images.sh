@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Builds the images that replace the platform's parts (test/images), and pushes them to the registry of the running node under the default
+# Builds the images that replace the platform's parts (test/images). It pushes them to the registry of the running node under the default
 # names of the charts.
 #
 #   hack/node/images.sh [PART=IMAGE...]
 #
-# PART is a folder of test/images: IMAGE is one more name for it, as in
+# PART is a folder of test/images. IMAGE is an additional name for the part's image, such as
 # service=registry-edge.cosmoplat.com/dataservice/auth:v1.5.
 #
 #   IMAGES_DIR   what is built and cached; default .cluster/images
 #   NODE_DIR     see hack/node/node.sh
 #
-# Root, Debian 12 or newer. The programs are static; the rest is Debian's packages.
+# Root, Debian 12 or newer. The programs are statically linked; everything else comes from Debian's packages.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=hack/node/buildah.sh
 . "$root/hack/node/buildah.sh"
 
-# All parts that are Debian's share one root: it is pulled and unpacked once.
+# All parts that use Debian have the same root: it is downloaded and unpacked once.
 contents=ca-certificates,curl,gettext-base,mariadb-client,mariadb-server-core,netcat-openbsd,nginx,redis-server,tzdata
 
 debian() {
@@ -42,7 +42,7 @@ debian() {
 	mv "$debian.new" "$debian"
 }
 
-# build PART: the image localhost/PART.
+# build PART: builds the image localhost/PART.
 build() {
 	local context=$dir/context/$1
 	rm -rf "$context"
@@ -55,7 +55,7 @@ build() {
 		cp "${TOOLS:-$root/bin/tools}/etcds/etcdutl-3.6" "$context/etcdutl"
 		;;
 	mysqlserver)
-		# Only the server and its client: the whole packages require Perl.
+		# Only the server and its client: the complete packages require Perl.
 		(
 			cd "$(dirname "$(readlink -f "${MYSQL:-$root/bin/tools/mysql}/mysqld")")"
 			mkdir "$context/mysql"
@@ -94,13 +94,13 @@ done
 push_image mysql "$(image_of "$charts/mysql/values.yaml")"
 push_image eureka "$(image_of "$charts/eureka/values.yaml")"
 push_image probe "$(image_of "$charts/third-party/values.yaml")"
-# The images that config/samples/{minimal,application}.yaml name.
+# The images in config/samples/{minimal,application}.yaml.
 push_image orders docker.io/nginxinc/nginx-unprivileged:1.29
 push_image redis docker.io/library/redis:8.2
 push_image redis docker.io/library/redis:7.0.15
-# It has the version of the tools, whatever its tag is.
+# The image's server has the version of the tools, whatever the image's tag.
 push_image mysqlserver "$(image_of "$charts/mysqlcluster/values.yaml")"
-# It has the patch version of 3.6 that the tools have.
+# The image has the patch version of etcd 3.6 that the tools have.
 push_image etcd gcr.io/etcd-development/etcd:v3.6.16
 push_image debian docker.io/library/busybox:1.37
 [[ ${E2E:-} != full ]] || push_image s3 docker.io/versity/versitygw:v1.8.0

@@ -10,13 +10,13 @@
 #   NODE_REGISTRY_DIR  the images in its registry, which outlive the node; default .cluster/registry
 #   TOOLS      folder of the binaries; default bin/tools
 #
-# The node lives in separate namespaces (network, mounts, processes, host name), so it affects nothing of the host, and ends with their
-# first process. A virtual cable (veth) connects it with the host: the API server, Service IPs, pod IPs and node ports (at the node's
-# address) answer on the host as well. The node has no connection to the internet. A machine can run one node at a time.
+# The node runs in separate namespaces (network, mounts, processes, host name): it does not affect the host, and ends with the namespaces'
+# first process. A virtual cable (veth) connects it with the host. The host can reach the API server, Service IPs, pod IPs, and node ports
+# (at the node's address). The node has no connection to the internet. A machine can run one node at a time.
 #
-# Every registry name leads to the node's registry, which hack/node/images.sh fills. Names outside of the cluster do not resolve, except
-# those in NODE_DIR/hosts, which may be edited while the node runs. It has the names in the samples from the start: a server answers 200
-# over HTTPS for them.
+# Every registry name leads to the node's registry, which hack/node/images.sh fills. Other names outside of the cluster do not resolve,
+# except the names in NODE_DIR/hosts. That file may be edited while the node runs. At the start it contains the names in the samples, for
+# which a server answers 200 over HTTPS.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -28,7 +28,7 @@ tools=${TOOLS:-$root/bin/tools}
 [[ $registry_dir == /* ]] || registry_dir=$PWD/$registry_dir
 [[ $tools == /* ]] || tools=$PWD/$tools
 
-node=d3os-node # the node's name and that of the cable's end on the host
+node=d3os-node # name of the node, and of the cable's end on the host
 host_ip=198.18.77.1
 node_ip=198.18.77.2
 outside_ip=198.18.77.5
@@ -56,7 +56,7 @@ component=
 say() { printf '  [%5.1f s] %s\n' "$(((${EPOCHREALTIME/[.,]/} - start) / 100000))e-1" "$*"; }
 die() { echo "node.sh: $*" >&2; exit 1; }
 
-# The process with which everything of the node ends, by its number on the host.
+# init_pid prints the host's ID of the namespaces' first process. When that process ends, the node ends.
 init_pid() {
 	local pid
 	pid=$(cat "$dir/init.pid" 2>/dev/null) || return 1
@@ -83,22 +83,22 @@ answers() {
 # shellcheck disable=SC2016
 listens() { timeout 2 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$@" 2>/dev/null; }
 
-# begin COMPONENT COMMAND...: starts it inside the node.
+# begin COMPONENT COMMAND...: starts a component inside the node.
 begin() {
 	local pid name=$1
 	shift
 	pid=$(init_pid) || return 1
 	printf '%s\0' "$@" >"$dir/commands/$name"
-	# setsid: an interrupted `up` must not interrupt the processes that it started.
+	# setsid: an interrupt of `up` must not interrupt the started processes.
 	setsid nsenter --target "$pid" --net --mount --pid --uts --wd=/ -- "$@" \
 		</dev/null >>"$logs/$name.log" 2>&1 8>&- 9>&- &
 	echo $! >"$dir/pids/$name"
-	disown # the shell need not tell how it ended
+	disown # the shell prints no message at its end
 }
 
 alive() { kill -0 "$(cat "$dir/pids/$1")" 2>/dev/null; }
 
-# until_ready COMPONENT SECONDS COMMAND...: waits until the command succeeds, and fails if a process ends.
+# until_ready COMPONENT SECONDS COMMAND...: waits until the command succeeds. It fails if a process of the node ends.
 until_ready() {
 	local deadline=$((SECONDS + $2)) name
 	local waited=$1
@@ -115,12 +115,12 @@ until_ready() {
 	component=
 }
 
-# The first process of the namespaces: makes them the node's, then becomes their init.
+# inside sets up the namespaces in their first process, and then becomes their init.
 inside() {
 	local pid resolv
-	# /proc is still that of the host here, and so is the number.
+	# /proc still belongs to the host here, so it has the host's process ID.
 	read -r pid _ </proc/self/stat
-	mount --make-rshared / # a pod's mounts may be meant to reach other pods
+	mount --make-rshared / # mounts of a pod may be shared with other pods
 	resolv=$(realpath -m /etc/resolv.conf)
 	mount -t tmpfs -o mode=755 tmpfs /run
 	mkdir -p /run/lock
@@ -144,7 +144,7 @@ inside() {
 
 namespaces() {
 	local point
-	# The node mounts its own folders here; on the host these folders stay empty.
+	# The node mounts its own folders here. On the host, these folders stay empty.
 	for point in /var/lib/kubelet /var/lib/cni /tmp/hostpath_pv; do
 		[[ -d $point ]] || { mkdir -p "$point" && echo "$point" >>"$dir/mountpoints"; }
 	done
@@ -152,7 +152,7 @@ namespaces() {
 	setsid unshare --net --mount --pid --uts --fork --propagation private -- "$self" inside \
 		</dev/null >"$logs/namespaces.log" 2>&1 8>&- 9>&- &
 	echo $! >"$dir/pids/namespaces"
-	disown # the shell need not tell how it ended
+	disown # the shell prints no message at its end
 	until_ready namespaces 10 init_pid
 	component=namespaces
 	{
@@ -162,7 +162,7 @@ namespaces() {
 		enter ip addr add "$node_ip/30" dev eth0
 		enter ip link set eth0 up
 		enter ip addr add "$outside_ip/32" dev lo
-		# Service addresses need a route before kube-proxy rewrites them.
+		# Packets to Service addresses need a route before kube-proxy rewrites the addresses.
 		enter ip route add default via "$host_ip"
 		ip route add "$service_cidr" via "$node_ip" dev "$node"
 		ip route add "$pod_cidr" via "$node_ip" dev "$node"
@@ -198,7 +198,7 @@ control_plane() {
 	say 'etcd, the API server, containerd and the registry are ready'
 }
 
-# The image of the process that holds a pod's namespaces. It needs no tool for images.
+# The image of the process that holds a pod's namespaces. It is written without an image tool.
 import_pause() {
 	local work=$dir/pause digest
 	component=containerd
@@ -245,7 +245,7 @@ workers() {
 failed() {
 	local status=$?
 	trap - EXIT
-	exec >&8 2>&8 # a step may have sent them to its log
+	exec >&8 2>&8 # a step may have redirected them to its log
 	((status)) || exit 0
 	if [[ -n $component && -s $logs/$component.log ]]; then
 		echo "--- the end of $logs/$component.log" >&2
@@ -256,7 +256,7 @@ failed() {
 	exit "$status"
 }
 
-# One at a time on a machine.
+# Only one node at a time on a machine.
 lock() {
 	exec 9>"/run/lock/$node.lock"
 	flock 9
@@ -280,7 +280,7 @@ up() {
 	exec 8>&2
 	trap failed EXIT
 	packages containerd runc iptables conntrack ip /usr/lib/cni/ptp pkill openssl \
-		8>&- 9>&- # the lock is this script's
+		8>&- 9>&- # only this script holds the lock
 	component=configuration
 	configure >"$logs/configuration.log" 2>&1
 	component=
@@ -292,16 +292,16 @@ up() {
 	echo "node $node is up, KUBECONFIG=$KUBECONFIG"
 }
 
-# Ends every process. The kernel then removes the mounts and the network with the namespaces.
+# Ends every process. The kernel then removes the mounts and the network together with the namespaces.
 stop() {
 	local pid point
 	if pid=$(init_pid); then
 		kill -KILL "$pid"
-		# It is reaped last.
+		# init is the last process to be reaped.
 		while [[ -e /proc/$pid ]]; do sleep 0.05; done
 	fi
 	if [[ -e $dir/init.pid ]]; then
-		ip link delete "$node" 2>/dev/null || true # the kernel does it too, a little later
+		ip link delete "$node" 2>/dev/null || true # the kernel also deletes it, a little later
 		cgroups
 	fi
 	rm -rf "$dir/pids" "$dir/commands" "$dir/init.pid"
@@ -311,7 +311,7 @@ stop() {
 	fi
 }
 
-# The kubelet's control groups are those of the host, because only one tree of them exists.
+# The kubelet uses the host's control groups, because there is only one tree of them.
 cgroups() {
 	local tree
 	for tree in /sys/fs/cgroup/kubepods /sys/fs/cgroup/*/kubepods; do
@@ -343,13 +343,13 @@ status() {
 	kubectl get nodes -o wide
 }
 
-# restart PROCESS: does what a service manager does after a crash.
+# restart PROCESS: restarts a process as a service manager does after a crash.
 restart() {
 	local name=${1:?the name of a process in $dir/commands} command
 	running || die 'the node is not running'
 	[[ -f $dir/commands/$name ]] || die "the node has no process $name; it has $(ls "$dir/commands" | xargs)"
 	mapfile -d '' -t command <"$dir/commands/$name"
-	# The process inside. The host's number belongs to the command that entered the namespaces, and ends with it.
+	# Kill the process inside. The process ID in the file is that of the command that entered the namespaces, which ends with its child.
 	pkill -KILL -P "$(cat "$dir/pids/$name")" || die "$name has ended already"
 	while alive "$name"; do sleep 0.05; done
 	begin "$name" "${command[@]}"

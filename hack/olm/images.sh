@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Builds the images of OLM, of scorecard and of the pods that they and operator-sdk start, and pushes
-# them to the registry of the running node under the names that they are asked for by. The binaries are
-# those of `make tools`.
+# Builds the images of OLM and scorecard, and of the pods that OLM, scorecard and operator-sdk start. It pushes them to the registry of the
+# running node under the names that these programs use. The binaries are those of `make tools`.
 #
-#   SCORECARD_IMG          the name of the operator's own tests (test/scorecard)
+#   SCORECARD_IMG          the image name of the operator's own tests (test/scorecard)
 #   E2E=full               OLM v1, too
 #   IMAGES_DIR, NODE_DIR   see hack/node/images.sh
 set -euo pipefail
@@ -13,7 +12,7 @@ tools=${TOOLS:-$root/bin/tools}
 # shellcheck source=hack/node/buildah.sh
 . "$root/hack/node/buildah.sh"
 
-# context NAME: an empty folder for an image, with /tmp and what a shell needs.
+# context NAME: creates an empty folder for an image, with /tmp and the files that a shell needs.
 context() {
 	context=$dir/context/$1
 	rm -rf "$context"
@@ -25,7 +24,7 @@ context() {
 	for applet in $("$busybox" --list); do [[ $applet == busybox ]] || ln -s busybox "$context/bin/$applet"; done
 }
 
-# image NAME INSTRUCTION...: context as an image.
+# image NAME INSTRUCTION...: builds an image from the context.
 image() {
 	local name=$1
 	shift
@@ -65,7 +64,7 @@ push_image olm quay.io/operator-framework/olm:latest
 push_image opm quay.io/operator-framework/opm:latest
 # The init container of `operator-sdk run bundle`.
 push_image shell "$("$tools/operator-sdk" run bundle --help | sed -n 's/.*--decompression-image .*default "\(.*\)").*/\1/p')"
-# Scorecard's: the one that unpacks the bundle, the one with the built-in tests, and the operator's own.
+# The images of scorecard: one unpacks the bundle, one has the built-in tests, and one has the operator's own tests.
 push_image shell "$SCORECARD_UNTAR_IMG"
 push_image scorecard-test "$(sed -n 's/^ *image: *\(.*scorecard-test:.*\)/\1/p' "$root/bundle/tests/scorecard/config.yaml" | head -n 1)"
 push_image scorecard "$SCORECARD_IMG"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The Operator Lifecycle Manager on the cluster of KUBECONFIG, rendered from the chart in OLM's own module.
+# Installs the Operator Lifecycle Manager in the cluster of KUBECONFIG, rendered from the chart in OLM's module.
 #
-#   hack/olm/olm.sh install     does nothing where there is an OLM already
-#   hack/olm/olm.sh uninstall   removes what install put there, and so every operator that OLM installed
+#   hack/olm/olm.sh install     does nothing if the cluster has an OLM
+#   hack/olm/olm.sh uninstall   removes OLM, and therefore every operator that OLM has installed
 #
-# The chart's own CatalogSource, OperatorHub.io, is left out: it needs the internet.
+# The chart's CatalogSource, OperatorHub.io, is omitted, because it needs the internet.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -36,7 +36,7 @@ install() {
 
 uninstall() {
 	kubectl delete --ignore-not-found apiservice v1.packages.operators.coreos.com
-	# The finalizer of a ClusterServiceVersion is OLM's to remove: these go first.
+	# Only OLM removes the finalizer of a ClusterServiceVersion. Therefore delete these first.
 	kubectl delete csv --all --all-namespaces --timeout 60s
 	manifests | kubectl delete --ignore-not-found --filename -
 	kubectl delete --ignore-not-found --filename "$module/deploy/chart/crds"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# OLM v1 (operator-controller and catalogd) on the node of hack/node, rendered from the kustomization in its own module.
+# Installs OLM v1 (operator-controller and catalogd) on the node of hack/node, rendered from the kustomization in OLM v1's module.
 #
-#   hack/olm/v1.sh install     does nothing where there is an OLM v1 already
+#   hack/olm/v1.sh install     does nothing if the cluster has an OLM v1
 #
-# OLM v1 has certificates made by cert-manager; here the node's authority makes one for both. OLM v1 pulls images itself, so its
-# pods get that authority and the registry's address.
+# Usually cert-manager creates the certificates of OLM v1. Here, the node's CA creates one certificate for both programs. OLM v1 itself
+# pulls images, so its pods get this CA and the registry's address.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -15,7 +15,7 @@ export PATH=$tools:$PATH
 image=quay.io/operator-framework/olm-v1
 namespace=olmv1-system
 
-# certificate: the key, the certificate and its authority, in $work.
+# certificate: writes a key, a certificate and its CA to $work.
 certificate() {
 	local name=catalogd-service.$namespace
 	openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=olm-v1 -keyout "$work/tls.key" -out "$work/csr"
@@ -24,7 +24,7 @@ certificate() {
 	cp "$pki/ca.crt" "$work/ca.crt"
 }
 
-# manifests: OLM v1 as its own overlay for cert-manager has it, without cert-manager's objects.
+# manifests: prints OLM v1's overlay for cert-manager without the objects of cert-manager.
 manifests() {
 	local module certificates=()
 	module=$(GOWORK=off go list -C "$root/hack/tools/olm-v1" -mod=mod -m -f '{{.Dir}}' github.com/operator-framework/operator-controller)

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// bundle is the input for deriving the rights.
+// bundle is the input from which the rights are derived.
 type bundle struct {
 	csv    csv
 	others []manifest
 }
 
-// manifest is an object of a bundle. Rules are those of a role.
+// manifest is an object of a bundle. Rules is set for a role.
 type manifest struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -50,7 +50,7 @@ type csv struct {
 	} `json:"spec"`
 }
 
-// permission has the fields in the order from which the names of roles are derived.
+// permission has its fields in the order that the derivation of a role's name requires.
 type permission struct {
 	ServiceAccountName string              `json:"serviceAccountName"`
 	Rules              []rbacv1.PolicyRule `json:"rules"`
@@ -82,8 +82,8 @@ func read(folder string) (*bundle, error) {
 	return b, nil
 }
 
-// permissions returns the rights of which OLM v1 makes a ClusterRole each. An installation for all namespaces turns permissions in a
-// namespace into rights of the cluster. Releases of OLM differ in whether they then add the rule for namespaces, and so in the role's name.
+// permissions returns the rights from each of which OLM v1 creates a ClusterRole. An installation for all namespaces converts rights in a
+// namespace to rights in the cluster. Some releases of OLM then add the rule for namespaces, which changes the role's name.
 func (b *bundle) permissions() []permission {
 	spec := b.csv.Spec.Install.Spec
 	all := slices.Concat(spec.ClusterPermissions, spec.Permissions)
@@ -94,8 +94,8 @@ func (b *bundle) permissions() []permission {
 	return all
 }
 
-// roleName returns the name that OLM v1 gives to the ClusterRole of a permission and to its binding: the names of version and account, cut
-// to leave room for a digest of the permission.
+// roleName returns the name that OLM v1 gives to the ClusterRole of a permission and to the role's binding: the names of version and
+// account, cut to leave room for a digest of the permission.
 func (b *bundle) roleName(p permission) (string, error) {
 	const longest = 63
 	text, err := json.Marshal(p)

@@ -5,8 +5,8 @@
 //
 //	olmv1 FILE BUNDLE...
 //
-// The account needs rights for the objects that it writes (those of the bundles, by name) and the rights that it grants (those of the
-// operator, and those in the roles of the bundles). Older bundles are included, because an upgrade removes objects that only they have.
+// The account needs two sets of rights: to write the objects of the bundles, by name, and to grant the rights of the operator and of the
+// roles in the bundles. Older bundles are included, because an upgrade removes objects that only they have.
 package main
 
 import (
@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// extension is the name of the ClusterExtension, and namespace its target.
+	// extension is the name of the ClusterExtension. namespace is the namespace to which it installs.
 	extension = "d3os-operator"
 	namespace = "d3os-operator-system"
-	// account is the ServiceAccount of config/olmv1 that gets the rights.
+	// account is the ServiceAccount of config/olmv1 that has the rights.
 	account = "d3os-operator-installer"
 )
 
@@ -60,7 +60,7 @@ func run(args []string) error {
 	return os.WriteFile(args[0], out.Bytes(), 0o644) //nolint:gosec // the caller names the file to write
 }
 
-// objects returns the rights as roles, with the bindings of the account to them.
+// objects returns the rights as roles, and the bindings of the roles to the account.
 func (r *rights) objects() []any {
 	meta := metav1.ObjectMeta{Name: account}
 	inside := metav1.ObjectMeta{Name: account, Namespace: namespace}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kinds are the resources of the kinds in the bundles; true for namespaced ones.
+// kinds maps the kinds in the bundles to their resources; true for namespaced resources.
 var kinds = map[string]struct {
 	resource   schema.GroupResource
 	namespaced bool
@@ -25,7 +25,7 @@ var kinds = map[string]struct {
 	"PodDisruptionBudget":      {schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, true},
 }
 
-// names are names of objects, by their resource.
+// names maps a resource to names of objects.
 type names map[schema.GroupResource]map[string]bool
 
 func (n names) add(resource schema.GroupResource, name string) {
@@ -35,18 +35,18 @@ func (n names) add(resource schema.GroupResource, name string) {
 	n[resource][name] = true
 }
 
-// rights are the objects that are written, and the rights that are granted.
+// rights are the objects to write, and the rights to grant.
 type rights struct {
 	cluster, namespaced names
-	given               map[grant]map[string]bool // their verbs
+	given               map[grant]map[string]bool // verbs of each grant
 }
 
-// grant is the target of a right: a path, or a resource, with the name of an object if the right is limited to one.
+// grant is the target of a right: a path, or a resource. name is set if the right is limited to one object.
 type grant struct{ group, resource, name, path string }
 
 func newRights() *rights {
 	r := &rights{cluster: names{}, namespaced: names{}, given: map[grant]map[string]bool{}}
-	// If the API server requires it, the extension can only be the owner of installed objects with this right.
+	// On some clusters, the API server requires this right to make the extension the owner of installed objects.
 	r.give([]rbacv1.PolicyRule{{
 		Verbs: []string{"update"}, APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clusterextensions/finalizers"},
 		ResourceNames: []string{extension},
@@ -110,8 +110,8 @@ func (r *rights) give(rules []rbacv1.PolicyRule) {
 	}
 }
 
-// writes returns the rules to write objects. A rule cannot name objects for create or list. OLM v1 watches its installed objects in all
-// namespaces, so no Role can grant that.
+// writes returns the rules to write objects. A rule for create or list cannot name objects. OLM v1 watches its installed objects in all
+// namespaces, so a Role cannot grant that right.
 func writes(objects names, unnamed ...string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, resource := range slices.SortedFunc(maps.Keys(objects), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
@@ -125,7 +125,7 @@ func writes(objects names, unnamed ...string) []rbacv1.PolicyRule {
 	return rules
 }
 
-// watched returns the rules to watch resources in all namespaces.
+// watched returns the rules to watch the resources in all namespaces.
 func (r *rights) watched() []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for resource := range r.namespaced {
@@ -134,7 +134,7 @@ func (r *rights) watched() []rbacv1.PolicyRule {
 	return rules
 }
 
-// passedOn returns the granted rights, with one rule for all resources of a group with the same verbs.
+// passedOn returns the rights to grant. It combines the resources of a group that have the same verbs into one rule.
 func (r *rights) passedOn() []rbacv1.PolicyRule {
 	type key struct{ group, name, verbs string }
 	byVerbs := map[key][]string{}

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command relatedimages writes the patch that gives the operator's container a variable RELATED_IMAGE_* for each default image of the
-// charts. A catalog lists these images for mirrors, and may replace them.
+// Command relatedimages writes a patch for the operator's container: a variable RELATED_IMAGE_* for each default image of the charts. A
+// catalog lists these images for mirrors, and may replace them.
 package main
 
 import (

@@ -121,8 +121,8 @@ func (k *Kind[T]) part(resource T, owner object.Owner) (reconcile.Part, error) {
 	return result, nil
 }
 
-// partOf returns the name of the part of a resource. It has a dot, which no component of a DataService has in its name: the pods of a resource
-// and of a DataService with the same name have different labels.
+// partOf returns the name of the part of a resource. The name contains a dot, which the name of a DataService's component never contains.
+// So the pods of a resource and of a DataService with the same name have different labels.
 func partOf(owner object.Owner) string { return owner.KindLabel() }
 
 // Observe reads the workload and a pod that is not ready from the cache.

@@ -33,7 +33,7 @@ func modelBox(spec *modelv1.ModelBoxSpec) map[string]any {
 	}
 	probes := v["probes"].(map[string]any)
 	if len(spec.Ports) > 0 && spec.Ports[0].Protocol == corev1.ProtocolTCP {
-		clear(probes) // the chart's
+		clear(probes) // removes the probes of the chart
 	}
 	for name, probe := range map[string]*corev1.Probe{"readiness": spec.ReadinessProbe, "liveness": spec.LivenessProbe} {
 		if probe != nil {

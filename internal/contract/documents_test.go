@@ -78,7 +78,7 @@ func TestDocumentsAreWhole(t *testing.T) {
 	}
 }
 
-// zeros returns the fields of a structure, and of those in it, that are zero.
+// zeros returns the fields with a zero value, of a structure and of the structures in it.
 func zeros(v reflect.Value) (names []string) {
 	for i := range v.NumField() {
 		f, name := v.Field(i), v.Type().Field(i).Name

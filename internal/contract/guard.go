@@ -11,7 +11,7 @@ const (
 	RecordReplacedBy  = "replacedBy"  // the database that replaced this one: no server starts
 )
 
-// Refusal is the termination message of a container that does not let a server start. Scripts of charts write the same.
+// Refusal is the termination message of a container that does not let a server start. Scripts of charts write the same message.
 type Refusal struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`

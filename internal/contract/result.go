@@ -30,7 +30,7 @@ type Result struct {
 	Server string `json:"server,omitempty"`
 	// Position is the position of the data in the binary log; nil without a binary log.
 	Position *Position `json:"position,omitempty"`
-	// Revision is a revision of etcd that the backup includes, possibly with later ones; 0 for other databases.
+	// Revision is a revision of etcd that the backup includes; 0 for other databases. The backup may include later revisions.
 	Revision int64 `json:"revision,omitempty"`
 	// RestoredTo is the commit time of the last transaction that a replay applied; nil for none.
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`

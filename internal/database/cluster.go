@@ -44,8 +44,8 @@ func (c Cluster) Pod(ctx context.Context, name string) (proof.Pod, error) {
 	return proof.Pod{UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil}, nil
 }
 
-// Annotate writes annotations of an object; a nil value removes one. The API server refuses the write if the object's UID has changed, or
-// its version if at has one.
+// Annotate writes annotations of an object; a nil value removes an annotation. The API server refuses the write if the object's UID has
+// changed, or its version if at has one.
 func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, at Version, annotations map[string]any) error {
 	if at.UID == "" {
 		return fmt.Errorf("annotate %s %s: refused: the step has no UID", o.GetKind(), o.GetName())

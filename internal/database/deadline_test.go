@@ -53,7 +53,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// The conditions of a creation that waits for a pod, minute by minute, and of a change that ends it. Without a deadline they stay.
+// The conditions, minute by minute, of a creation that waits for a pod, and of a change that ends the creation. Without a deadline, the
+// conditions stay.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	type row struct {
@@ -61,7 +62,7 @@ func TestDeadline(t *testing.T) {
 		generation int64
 		settled    bool
 		want       string // the conditions that are True
-		reason     string // of Progressing
+		reason     string // reason of the condition Progressing
 	}
 	for name, c := range map[string]struct {
 		deadline time.Duration

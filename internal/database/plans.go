@@ -82,7 +82,7 @@ type Rendering struct {
 
 // Render renders the objects of a part and returns the part with them.
 func (p *Plans) Render(part reconcile.Part, r Rendering) (reconcile.Part, error) {
-	charts := []render.Part{{Name: r.Chart, Chart: r.Chart, Values: r.Values}} // a part may have a dot, a chart not
+	charts := []render.Part{{Name: r.Chart, Chart: r.Chart, Values: r.Values}} // the name of a part may contain a dot, the name of a chart may not
 	rendered, err := p.renderer.Render(render.Release{Name: r.Owner.Name, Namespace: r.Owner.Namespace}, charts)
 	if err != nil {
 		return part, &reconcile.SpecError{Reason: reconcile.ReasonRenderFailed, Err: err}
@@ -135,7 +135,7 @@ func Plain(values map[string]any) (map[string]any, error) {
 	}
 	maps.DeleteFunc(result, func(_ string, value any) bool { return value == nil })
 	if backup, ok := result["backup"].(map[string]any); ok {
-		delete(backup, "podTemplate") // Render merges it into the pods
+		delete(backup, "podTemplate") // Render merges the podTemplate into the pods
 	}
 	if policy, ok := result["networkPolicy"].(map[string]any); ok {
 		maps.DeleteFunc(policy, func(_ string, value any) bool { return value == nil })

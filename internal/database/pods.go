@@ -35,8 +35,8 @@ type Pod struct {
 	*corev1.Pod
 
 	Ordinal  int
-	Outdated bool   // it is known to differ from the latest revision
-	Problem  string // why it does not run, as Kubernetes reports it
+	Outdated bool   // the pod is known to differ from the latest revision
+	Problem  string // the reason that Kubernetes reports for a pod that does not run
 }
 
 // SeePods reads the StatefulSet and the pods of a resource from the cache.

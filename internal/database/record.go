@@ -27,14 +27,14 @@ type Version struct {
 // Records locates the record of a kind: JSON in an annotation of a ConfigMap.
 type Records[R any] struct {
 	Annotation string
-	Suffix     string // of the ConfigMap's name, after the name of the resource
+	Suffix     string // end of the ConfigMap's name, after the name of the resource
 	Advice     string // for users with an unreadable record
 }
 
 // Name returns the name of a resource's ConfigMap.
 func (r Records[R]) Name(resource string) string { return resource + r.Suffix }
 
-// Read returns the record in an object, which may be nil. An unreadable record is an error: an empty one would mean that no cluster ever
+// Read returns the record in an object, which may be nil. An unreadable record is an error: an empty record would mean that no cluster ever
 // existed.
 func (r Records[R]) Read(o *unstructured.Unstructured) (record R, err error) {
 	if o == nil || o.GetAnnotations()[r.Annotation] == "" {

@@ -152,7 +152,7 @@ func TestEffectsNameTheirObject(t *testing.T) {
 	pod.SetUID("now")
 	pod.SetLabels(owner.Labels("data"))
 	a := &api{objects: databasetest.There{"PersistentVolumeClaim/data-store-0": claim, "PersistentVolumeClaim/data-store-1": foreign, "Pod/store-0": pod}}
-	cache := &api{} // has none of them
+	cache := &api{} // an empty cache
 	c := database.Cluster{Client: cache, Live: a, Owner: owner}
 	const unnamed = "refused: the step has no UID"
 	assert.ErrorContains(t, c.DeleteClaimAt(t.Context(), "data-store-0", database.Version{}), unnamed)

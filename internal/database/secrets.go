@@ -80,8 +80,8 @@ func NewSecrets() *Secrets {
 	return &Secrets{known: map[types.NamespacedName]map[string][]byte{}, made: map[types.NamespacedName]bool{}}
 }
 
-// Data returns the planned data of a Secret: that of the live Secret, which may be nil, if it is valid; otherwise the cached data, or new
-// data.
+// Data returns the planned data of a Secret: the data of the live Secret, if it is valid; otherwise the cached data, or new data. The live
+// Secret may be nil.
 func (s *Secrets) Data(key types.NamespacedName, live *unstructured.Unstructured, c Content) (map[string][]byte, error) {
 	known, found := s.Known(key), SecretData(live)
 	if found != nil && !c.IsValid(found) {

@@ -75,7 +75,7 @@ func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string
 	return s.WaitReason, s.Wait
 }
 
-// SetConditions sets the conditions that every database has. reason and message are the ones in the status. more sets the kind's own
+// SetConditions sets the conditions that every database has. reason and message are those of the status. more sets the kind's own
 // conditions, which follow the condition Ready; nil for none.
 func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[O], reason, message string, more func()) {
 	ready, stalled, degraded := s.Settled && !seen.Deleting, s.Hopeless && !seen.Deleting, s.Degraded && !seen.Deleting
@@ -108,7 +108,7 @@ func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Se
 			progressing, degraded, stalled = false, true, true
 			idle, idleMessage = reasonOverdue, problem
 		case before != nil && before.Status == metav1.ConditionTrue:
-			before.LastTransitionTime = since // of the latest change, even if it follows another one
+			before.LastTransitionTime = since // time of the latest change, even if an earlier change had not ended
 		}
 	}
 	c.Set(conditionProgressing, progressing, reason, message, idle, idleMessage)

@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/test/databasetest"
 )
 
-// A refused field changes no running object and stops no repair: the objects stay unchanged, a lost member is replaced, a parked cluster
-// stays parked and starts again, and the status names the field.
+// A refused field changes no object and stops no repair: a lost member is replaced, and a parked cluster stays parked and can start again.
+// The status names the field.
 func TestRefusedFieldsKeepWhatRuns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -60,7 +60,7 @@ func TestRefusedFieldsKeepWhatRuns(t *testing.T) {
 			first := plan(&Observation{})
 			live = withRecord(t, ec, record)
 			for _, o := range append(first.Parts[0].Objects, first.Secrets...) {
-				if key := o.GetKind() + "/" + o.GetName(); live[key] == nil { // the record stays
+				if key := o.GetKind() + "/" + o.GetName(); live[key] == nil { // the record is kept
 					live[key] = o
 				}
 			}

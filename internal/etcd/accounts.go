@@ -21,10 +21,10 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// readAgain is the interval between reads of a user's Secret, which is not in the operator's cache and whose certificate may be renewed.
+// readAgain is the interval between reads of a user's Secret. The operator's cache lacks such a Secret, and its certificate may be renewed.
 const readAgain = 5 * time.Minute
 
-// accounts caches the client credentials of clusters. The client's cache has the operator's Secrets.
+// accounts caches the client credentials of clusters. It reads the operator's own Secrets from the client's cache.
 type accounts struct {
 	client client.Client
 	live   client.Reader
@@ -64,7 +64,7 @@ func (a *accounts) of(ctx context.Context, ec *etcdv1.EtcdCluster) (account, err
 	}
 	read, err := readAccount(ctx, a.live, ec, false)
 	if err != nil || slices.ContainsFunc(read.certificates, func(one certificate) bool { return one.problem != "" }) {
-		return read, err // a user may correct it at any time
+		return read, err // the user may correct the Secret at any time
 	}
 	read.secret, read.at = name, a.now()
 	a.mu.Lock()
@@ -87,8 +87,8 @@ func (a *accounts) forget(namespace, name string) {
 	delete(a.known, namespace+"/"+name)
 }
 
-// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. It omits missing keys: members then refuse the
-// operator or are not trusted, and readCertificates names the missing keys.
+// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. It omits missing keys. In that case, members refuse
+// the operator or are not trusted, and readCertificates reports the missing keys.
 func readAccess(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, name string, optional bool) (server.Access, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName(ec), RootCAs: x509.NewCertPool()}
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -97,7 +97,7 @@ func readAccess(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster,
 		if optional {
 			name = ""
 		}
-		return server.Access{TLS: config, Secret: name}, nil // it trusts no server
+		return server.Access{TLS: config, Secret: name}, nil // the configuration trusts no server
 	}
 	if err != nil {
 		return server.Access{}, fmt.Errorf("read Secret %s: %w", name, err)

@@ -18,7 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/database"
 )
 
-// A Secret of the user's without one of its keys, or none at all, is named with the key, and hides nothing else of the cluster.
+// If a user's Secret is missing or lacks a key, the problem names the Secret and the key. All other problems of the cluster are still
+// reported.
 func TestIncompleteSecretsAreNamed(t *testing.T) {
 	t.Parallel()
 	authority, err := database.NewAuthority("test", time.Now())

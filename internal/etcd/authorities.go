@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// Prefixes of keys in the Secret: the next authorities, and the former ones, which are stored without their keys.
+	// Prefixes of keys in the Secret: for the next authorities, and for the former authorities, whose private keys are not stored.
 	prefixNext, prefixFormer = "next-", "former-"
 	// annotationRotation, on the Secret of the authorities, is the value of spec.tls.rotation for which the authorities were created.
 	// annotationSince is the start of the present phase of their replacement.
@@ -134,8 +134,8 @@ func (k *keeper) makeAuthorities(ec *etcdv1.EtcdCluster) (made authorities, err 
 	return made, nil
 }
 
-// rotate begins the phase after from, which the next plan writes. If the operator crashes before that write, nothing has changed. If it
-// crashes between the writes of two Secrets, the Secrets are in adjacent phases.
+// rotate begins the phase after from. The next plan writes the new phase. If the operator crashes before that write, nothing has changed.
+// If it crashes between the writes of two Secrets, the Secrets are in adjacent phases.
 func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) error {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
 	k.mu.Lock()
@@ -162,7 +162,7 @@ func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) 
 	return nil
 }
 
-// unsigned returns the name of a Secret with a certificate that no trusted authority signed, or "".
+// unsigned returns the name of a Secret whose certificate no trusted authority has signed, or "".
 func unsigned(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, by authorities) string {
 	for _, l := range leaves(ec) {
 		pair := pairIn(live[l.suffix], keyCert, keyKey)
@@ -182,9 +182,9 @@ func (a authorities) isDue(now time.Time) bool {
 	})
 }
 
-// seeAuthorities returns the planned authorities of a cluster. It returns nil if the operator makes no authorities, if the cache does not
-// show all planned Secrets yet, or if nothing is left to do: all members trust the recorded authorities, and no replacement is in progress
-// or wanted.
+// seeAuthorities returns the planned authorities of a cluster. It returns nil in three cases: the operator creates no authorities; the
+// cache does not show all planned Secrets yet; or nothing is left to do, because all members trust the recorded authorities and no
+// replacement is in progress or wanted.
 func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster, recorded membership.Fingerprint) (*server.Authorities, *membership.Authorities, error) {
 	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
 		return nil, nil, nil
@@ -235,7 +235,7 @@ func (k *keeper) planned(ec *etcdv1.EtcdCluster) authorities {
 	return k.authorities[ec.Namespace+"/"+ec.Name+suffixCA]
 }
 
-// isPublished reports whether the live Secrets have the planned authorities, and certificates signed by them.
+// isPublished reports whether the live Secrets have the planned authorities, and certificates that these authorities have signed.
 func isPublished(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, a authorities) bool {
 	for key, value := range a.data() {
 		if !bytes.Equal(dataIn(live[suffixCA], key), value) {

@@ -24,11 +24,11 @@ import (
 type certificate struct {
 	secret, key string
 	database.Validity
-	problem string // why it cannot be read
+	problem string // reason why the certificate cannot be read
 }
 
-// readCertificates reads the validity of a cluster's certificates and of their authorities. A missing Secret is skipped if optional is set,
-// because the operator may not have created its Secrets yet.
+// readCertificates reads the validity of a cluster's certificates and of the authorities that signed them. With optional, it skips a
+// missing Secret, because the operator may not have created its Secrets yet.
 func readCertificates(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, optional bool) ([]certificate, error) {
 	serverSecret, peerSecret := tlsSecrets(ec)
 	var found []certificate
@@ -59,7 +59,8 @@ func readCertificates(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCl
 	return found, nil
 }
 
-// certificates sets the condition for certificates that expire. Without TLS it removes the condition. Without an observation it keeps it.
+// certificates sets the condition about expiring certificates. Without TLS, it removes the condition. Without an observation, it keeps the
+// condition.
 func (v *view) certificates(c reconcile.Conditions) {
 	ec := v.observed.of(v.ec)
 	switch {

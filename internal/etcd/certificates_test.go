@@ -81,7 +81,7 @@ func TestKeysAreInSecretsAlone(t *testing.T) {
 	assert.Assert(t, !bytes.Contains(data, []byte("PRIVATE")) && bytes.Contains(data, []byte("store-peer-tls")))
 }
 
-// Authorities are never replaced under running members. A Secret that is deleted while the cluster is parked gets new keys.
+// Authorities are never replaced while members run. If their Secret is deleted while the cluster is parked, new authorities are created.
 func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -123,7 +123,7 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, of(again).Clients.Equal(of(renewed).Clients), "once, until the cache shows them")
 
-	// The operator crashes before it signs certificates with them, and the cluster is unparked.
+	// The operator crashes before it signs certificates with the new authorities, and the cluster is unparked.
 	own["Secret/store-ca"] = renewed["Secret/store-ca"]
 	*ec.Spec.Replicas = 3
 	signed, err := plan(newKeeper(func() time.Time { return today }), own, false)
@@ -131,7 +131,7 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	assert.Assert(t, pairIn(signed["Secret/store-peer-tls"], keyCert, keyKey).SignedBy(of(renewed).Members))
 }
 
-// Additional names are only in the server certificate, which is renewed once when they change.
+// Only the server certificate has the additional names. It is renewed once when they change.
 func TestAdditionalNames(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -174,8 +174,8 @@ func (k *keeper) secrets(ec *etcdv1.EtcdCluster, live there) (there, error) {
 	return secretsIn(k.plan(ec, ownerOf(ec), live.Inputs(), membership.Record{Cluster: 1, Replicas: 3}, true))
 }
 
-// recorded returns the contents that a record may have at the end of a phase: the signing authorities, and the next ones if they will sign
-// soon.
+// recorded returns the authorities that a record may name at the end of a phase: the signing authorities, and the next authorities if they
+// will sign soon.
 func recorded(from membership.AuthorityPhase, live there) []membership.Fingerprint {
 	a := authoritiesIn(live["Secret/store-ca"])
 	if from == membership.AuthoritiesTrust {
@@ -184,8 +184,8 @@ func recorded(from membership.AuthorityPhase, live there) []membership.Fingerpri
 	return []membership.Fingerprint{a.fingerprint()}
 }
 
-// Each phase of a replacement trusts certificates of the previous and of the next phase. After a crash between the writes of two Secrets
-// the operator continues. Authorities of another phase or cluster are never adopted.
+// Each phase of a replacement trusts the certificates of the previous and of the next phase. The operator continues after a crash between
+// the writes of two Secrets. It never adopts authorities of another phase or cluster.
 func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -202,7 +202,7 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 		assert.NilError(t, begun.rotate(ec, from))
 		next, err := begun.secrets(ec, live)
 		assert.NilError(t, err)
-		for written := range next { // one Secret is written, then the operator crashes
+		for written := range next { // the operator crashes after the write of one Secret
 			partly := maps.Clone(live)
 			partly[written] = next[written]
 			for _, of := range recorded(from, live) {
@@ -239,8 +239,9 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	assert.ErrorContains(t, err, "other certificate authorities than the running members trust")
 }
 
-// After a restart, the operator accepts only the recorded authorities, even when all Secrets were exchanged. It changes nothing that runs
-// with other ones. Without a pod it accepts others, but starts no pod until the record does not name the former ones.
+// After a restart, the operator accepts only the recorded authorities, even if all Secrets were exchanged. With other authorities it
+// changes no running object. If no pod exists, it accepts other authorities, but starts no pod until the record no longer names the former
+// ones.
 func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -297,10 +298,10 @@ func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	assert.NilError(t, err)
 	back, err := k.plan(ec, ownerOf(ec), others.Inputs(), record, true)
 	assert.NilError(t, err)
-	assert.DeepEqual(t, back[0].Object["data"], own["Secret/store-ca"].Object["data"]) // an operator that runs puts them back
+	assert.DeepEqual(t, back[0].Object["data"], own["Secret/store-ca"].Object["data"]) // a running operator restores the Secrets
 }
 
-// mixed returns the authorities of one cluster with the certificates of another.
+// mixed returns the authorities of one cluster and the certificates of another one.
 func mixed(authorities, certificates there) there {
 	found := maps.Clone(certificates)
 	found["Secret/store-ca"] = authorities["Secret/store-ca"]
@@ -312,7 +313,7 @@ func mixed(authorities, certificates there) there {
 	return found
 }
 
-// Authorities are replaced after two thirds of their lifetime, long before a certificate outlives one of them.
+// Authorities are replaced after two thirds of their lifetime. A certificate never outlives the authority that signed it.
 func TestAuthoritiesAreDueInTime(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(func() time.Time { return today })

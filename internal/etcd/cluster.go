@@ -23,18 +23,18 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// cluster gives the steps on one etcd cluster access to Kubernetes.
+// cluster is the access of steps on one etcd cluster to Kubernetes.
 type cluster struct {
 	database.Cluster
 
 	now    time.Time
-	record database.Version // as observed
+	record database.Version // version of the record at the observation
 	rotate func(membership.AuthorityPhase) error
 }
 
 var _ server.Kubernetes = &cluster{}
 
-// NeverFormed checks at the API server that no trace of a cluster exists.
+// NeverFormed reads from the API server and fails if a trace of a cluster exists.
 func (c *cluster) NeverFormed(ctx context.Context) error {
 	kept := object.Empty(object.ConfigMapKind)
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: records.Name(c.Owner.Name)}, kept)
@@ -69,13 +69,13 @@ func (c *cluster) NeverFormed(ctx context.Context) error {
 	return nil
 }
 
-// Record stores the record, unless it was changed since it was read.
+// Record stores the record. It fails if the record was changed since the observation.
 func (c *cluster) Record(ctx context.Context, record membership.Record) error {
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 
-// MarkClaim annotates a claim with its data's member. A zero Mark removes the annotations. A claim that has changed since it was observed
-// is not written: a delayed step must not write outdated values.
+// MarkClaim annotates a claim with the member that owns the claim's data. A zero Mark removes the annotations. It fails if the claim has
+// changed since the observation, so that a delayed step does not write outdated values.
 func (c *cluster) MarkClaim(ctx context.Context, ordinal int, at membership.ClaimAt, mark membership.Mark) error {
 	annotations := map[string]any{annotationCluster: nil, annotationMember: nil, annotationVersion: nil, annotationPosition: nil, annotationRecoveries: nil}
 	if mark.Member != 0 {
@@ -92,9 +92,9 @@ func (c *cluster) MarkClaim(ctx context.Context, ordinal int, at membership.Clai
 	return c.Annotate(ctx, o, database.Version{UID: types.UID(at.UID), Version: at.Version}, annotations)
 }
 
-// Crashing reports whether etcd in a pod keeps exiting, as the API server has the pod.
+// Crashing reports whether etcd in a pod keeps exiting. It reads the pod from the API server.
 func (c *cluster) Crashing(ctx context.Context, place membership.Place) (bool, error) {
-	pods := &corev1.PodList{} // the operator may list pods but not get one
+	pods := &corev1.PodList{} // the operator has the right to list pods, but not to get one
 	if err := c.Live.List(ctx, pods, client.InNamespace(c.Owner.Namespace), client.MatchingFields{metav1.ObjectNameField: place.Pod}); err != nil {
 		return false, fmt.Errorf("read pod %s: %w", place.Pod, err)
 	}
@@ -106,7 +106,7 @@ func (c *cluster) Crashing(ctx context.Context, place membership.Place) (bool, e
 	return false, nil
 }
 
-// Leaving reports whether the claim of an ordinal is being deleted, as the API server has it.
+// Leaving reports whether the claim of an ordinal is being deleted. It reads the claim from the API server.
 func (c *cluster) Leaving(ctx context.Context, ordinal int) (bool, error) {
 	return c.IsLeaving(ctx, database.ClaimName(c.Owner.Name, ordinal))
 }
@@ -117,7 +117,7 @@ func (c *cluster) Recorded(ctx context.Context) (membership.Record, error) {
 	return record, err
 }
 
-// Rotate plans the phase after phase in the replacement of certificate authorities. The next pass writes it.
+// Rotate begins the next phase in the replacement of certificate authorities. The next pass writes the phase.
 func (c *cluster) Rotate(_ context.Context, phase membership.AuthorityPhase) error {
 	return c.rotate(phase)
 }
@@ -159,7 +159,7 @@ func (c *cluster) DeletePod(ctx context.Context, place membership.Place) error {
 	return c.Cluster.DeletePod(ctx, place.Pod, place.UID)
 }
 
-// DeleteClaim deletes the claim of an ordinal, unless it has changed since it was observed, or belongs to another resource.
+// DeleteClaim deletes the claim of an ordinal. It fails if the claim has changed since the observation, or belongs to another resource.
 func (c *cluster) DeleteClaim(ctx context.Context, ordinal int, at membership.ClaimAt) error {
 	return c.DeleteClaimAt(ctx, database.ClaimName(c.Owner.Name, ordinal), database.Version{UID: types.UID(at.UID), Version: at.Version})
 }

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// standing derives the parts of the status that every database has.
+// standing computes the parts of the status that are common to all databases.
 func (v *view) standing(phase etcdv1.Phase) *database.Standing {
 	step, text := v.doing()
 	s := &database.Standing{
@@ -46,7 +46,7 @@ func (v *view) conditions(s *etcdv1.EtcdClusterStatus, standing *database.Standi
 	})
 }
 
-// available sets the condition for a quorum that answers. Without an observation it keeps the condition.
+// available sets the condition about a quorum. Without an observation it keeps the condition.
 func (v *view) available(c reconcile.Conditions) {
 	switch {
 	case v.seen.Observed == nil && meta.FindStatusCondition(v.ec.Status.Conditions, etcdv1.ConditionAvailable) != nil:
@@ -60,7 +60,7 @@ func (v *view) available(c reconcile.Conditions) {
 		return
 	}
 	if v.model.Locked && v.model.Verdict == membership.QuorumLost {
-		return // members answer but refuse the operator: keep the condition
+		return // members answer but refuse the operator
 	}
 	proven := v.model.Verdict == membership.Complete || v.model.Verdict == membership.Degraded
 	c.Set(etcdv1.ConditionAvailable, proven, etcdv1.ReasonQuorumAnswers, "a quorum answers",

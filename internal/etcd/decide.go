@@ -59,7 +59,7 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observa
 // pausedAgain is the time until the positions of a paused cluster are read again.
 const pausedAgain = 30 * time.Second
 
-// note marks a claim with a position. While the cluster is paused, no plan publishes the position, so note publishes it.
+// note marks a claim with a position. While the cluster is paused, there is no plan that publishes the position, so note publishes it.
 func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
 	if err := k.take(ctx, ec, obs, step); err != nil || !ec.Spec.Paused {
 		return err
@@ -72,7 +72,7 @@ func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observatio
 	return nil
 }
 
-// take runs a step. A failed step is decided again. The status reports the failure if it repeats.
+// take runs a step. After a failure, the next pass decides again. The status reports the failure if it repeats.
 func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
 	err := k.servers.Take(ctx, server.Request{
 		Cluster: clusterKey(ec.Namespace, ec.Name), Access: obs.access, Step: step,
@@ -82,7 +82,7 @@ func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observatio
 	})
 	switch {
 	case errors.Is(err, server.ErrNotYet):
-		return nil // etcd refuses some changes for a few seconds after a change: the step is retried in the next pass
+		return nil // etcd refuses some changes for a few seconds after a change: the next pass retries the step
 	case err != nil:
 		return fmt.Errorf("%w: %w", reconcile.ErrAgain, err)
 	}

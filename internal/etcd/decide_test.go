@@ -23,8 +23,8 @@ type lease struct{}
 
 func (lease) Held() bool { return true }
 
-// While a cluster is paused, the position of each member's data is still written to its claim, and to the ConfigMap that the agents read:
-// no plan does that then.
+// While a cluster is paused, the operator still writes the position of each member's data to the member's claim, and to the ConfigMap that
+// the agents read. No plan does that during a pause.
 func TestPositionsArePublishedWhilePaused(t *testing.T) {
 	t.Parallel()
 	for _, paused := range []bool{false, true} {
@@ -78,7 +78,7 @@ func TestPositionsArePublishedWhilePaused(t *testing.T) {
 	}
 }
 
-// No cluster is formed over a claim that may have data: one that is marked, or whose annotations are malformed.
+// No cluster is formed if a claim may have data: the claim is marked, or its annotations are malformed.
 func TestNeverFormed(t *testing.T) {
 	t.Parallel()
 	owner := ownerOf(read(t, "minimal"))

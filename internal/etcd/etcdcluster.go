@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd implements the kind EtcdCluster: a cluster of voting etcd members. It plans one StatefulSet, queries every member
-// (package server), decides (package membership), and runs one step in each pass.
+// Package etcd implements the kind EtcdCluster: a cluster of voting etcd members. A pass plans one StatefulSet, queries every member
+// (package server), decides (package membership), and runs one step.
 package etcd
 
 import (
@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of an EtcdCluster. It needs the right to finalizers because the API server may check it when owner
-// references are set. Pods are deleted so that their StatefulSet replaces them, and annotated with tickets.
+// The operator writes only the status of an EtcdCluster. It needs the right to finalizers because the API server may check that right when
+// owner references are set. It deletes pods so that their StatefulSet replaces them, and annotates pods with tickets.
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/finalizers,verbs=update
@@ -30,11 +30,11 @@ import (
 
 // Images are the images and the namespace of the operator's configuration.
 type Images struct {
-	// Etcd replaces the default image of etcd; empty for gcr.io/etcd-development/etcd of the default version.
+	// Etcd replaces the default image of etcd; empty for the default version of gcr.io/etcd-development/etcd.
 	Etcd string
-	// Agent is the operator's image, which contains the agent. Without it no cluster is planned.
+	// Agent is the operator's image, which contains the agent. If it is empty, no cluster is planned.
 	Agent string
-	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's.
+	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's default.
 	Namespace string
 }
 
@@ -47,13 +47,13 @@ type Kind struct {
 	jobs     backup.Reader
 	accounts *accounts
 	now      func() time.Time
-	wellFor  time.Duration // of a replaced pod, before the next one is replaced
+	wellFor  time.Duration // time for which a replaced pod must be ready before the next one is replaced
 }
 
 var _ reconcile.Kind[*etcdv1.EtcdCluster, Observation] = &Kind{}
 
-// New returns the kind. The client is the operator's cached one; live reads from the API server. wellFor is the time for which a pod must
-// have been ready without a restart before the next one is replaced.
+// New returns the kind. c is the operator's cached client; live reads from the API server. wellFor is the time for which a replaced pod
+// must be ready without a restart before the next pod is replaced.
 func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader, wellFor time.Duration) *Kind {
 	return &Kind{
 		wellFor: wellFor, planner: newPlanner(renderer, images, time.Now), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), now: time.Now,
@@ -69,7 +69,7 @@ func (*Kind) New() *etcdv1.EtcdCluster { return &etcdv1.EtcdCluster{} }
 // Paused returns spec.paused.
 func (*Kind) Paused(ec *etcdv1.EtcdCluster) bool { return ec.Spec.Paused }
 
-// Forget drops the plan, the certificates and the failed steps of a cluster.
+// Forget drops the plan, the certificates and the failed steps of a cluster from the caches.
 func (k *Kind) Forget(namespace, name string) {
 	k.planner.forget(namespace, name)
 	k.accounts.forget(namespace, name)
@@ -78,7 +78,8 @@ func (k *Kind) Forget(namespace, name string) {
 
 func clusterKey(namespace, name string) string { return namespace + "/" + name }
 
-// Plan returns the objects of a cluster, as one part. The later calls of the pass use the planned values of refused fields.
+// Plan returns the objects of a cluster as one part. If fields are refused, later calls of the pass use the values that were planned
+// instead.
 func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, obs *Observation) (plan *reconcile.Plan, err error) {
 	if obs.accepted, obs.refused, err = accepted(ec, reconcile.OwnerOf(k, ec), in); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // leaf describes one certificate of a cluster.
 type leaf struct {
 	suffix  string
-	members bool // signed by the authority of members
+	members bool // the authority of members signs the certificate
 	database.Leaf
 }
 
@@ -35,13 +35,13 @@ func leaves(ec *etcdv1.EtcdCluster) []leaf {
 	}
 }
 
-// once returns sorted names without duplicates: a certificate with a duplicate would be renewed in each pass.
+// once returns sorted names without duplicates. (A certificate with a duplicate would be renewed in each pass.)
 func once(all []string) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// names returns names in the form of certificates: addresses in their shortest form.
+// names returns names in the form of certificates, with addresses in their shortest form.
 func names(given []string) (found []string) {
 	for _, name := range given {
 		if ip := net.ParseIP(name); ip != nil {

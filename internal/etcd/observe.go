@@ -31,19 +31,19 @@ import (
 // container is the name of etcd's container in each pod.
 const container = "etcd"
 
-// Observation is the observation of a cluster, as plain data.
+// Observation is the observation of a cluster. It contains only data.
 type Observation struct {
 	View membership.View
-	// Problems holds, by pod, the reason from Kubernetes why the pod does not start. Others is the same without the last end of etcd's
-	// container.
+	// Problems maps a pod to the reason from Kubernetes why the pod does not start. others is the same without the last termination of
+	// etcd's container.
 	Problems, others map[string]string
 
-	// Replacing reports whether the StatefulSet is being replaced while its pods run. No step is decided until the new StatefulSet owns the
-	// pods.
+	// Replacing reports whether the StatefulSet is being replaced while its pods run. Until the new StatefulSet owns the pods, Decide
+	// returns no step.
 	Replacing bool
 
-	// accepted is the planned resource; nil if that is the resource itself. refused names the fields of the spec that were not planned; nil
-	// if all were planned.
+	// accepted is the resource that was planned; nil if it is the resource itself. refused names the fields of the spec that were not
+	// planned; nil if all were planned.
 	accepted *etcdv1.EtcdCluster
 	refused  *reconcile.SpecError
 
@@ -51,10 +51,10 @@ type Observation struct {
 	certificates []certificate
 	backups      backup.Seen
 	recordAt     database.Version
-	model        membership.Model // that Decide found
+	model        membership.Model // result of Decide
 }
 
-// of returns the planned resource.
+// of returns the resource that was planned.
 func (obs *Observation) of(ec *etcdv1.EtcdCluster) *etcdv1.EtcdCluster {
 	if obs.accepted == nil {
 		return ec
@@ -79,7 +79,7 @@ func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods reconcile.P
 	return k.seeClaims(ctx, ec, obs)
 }
 
-// seePod adds a pod.
+// seePod adds a pod to the observation.
 func (k *Kind) seePod(pod database.Pod, obs *Observation) {
 	now := k.now()
 	seen := membership.Pod{
@@ -103,7 +103,7 @@ func (k *Kind) seePod(pod database.Pod, obs *Observation) {
 	obs.View.Pods = append(obs.View.Pods, seen)
 }
 
-// problemBesides returns the problem of a pod, without the last end of etcd's container.
+// problemBesides returns the problem of a pod, ignoring the last termination of etcd's container.
 func problemBesides(pod *corev1.Pod) string {
 	pod = pod.DeepCopy()
 	for i := range pod.Status.ContainerStatuses {
@@ -114,7 +114,7 @@ func problemBesides(pod *corev1.Pod) string {
 	return health.PodProblem(pod)
 }
 
-// outlive drops the last end of etcd's container if the container runs again and its agent reports: the report explains more.
+// outlive drops the last termination of etcd's container if the container runs again and its agent reports: the report explains more.
 func (obs *Observation) outlive() {
 	for i := range obs.View.Pods {
 		pod := &obs.View.Pods[i]
@@ -140,11 +140,10 @@ func isCrashing(pod *corev1.Pod) bool {
 	return false
 }
 
-// crashing reports whether etcd has kept exiting since its pod became unready. The kubelet must be in CrashLoopBackOff, and the last exit
-// must be after that time. The restart count alone proves nothing, because it covers the pod's lifetime.
-//
-// Only a message of etcd about its data is evidence against the volume. Exits have other causes, too: the kernel kills for lack of memory,
-// the kubelet sends a signal, the agent leaves a message, or a certificate or a flag is wrong.
+// crashing reports whether etcd has kept exiting since its pod became unready. The kubelet must report CrashLoopBackOff, and the last exit
+// must be later than that time. The restart count alone proves nothing, because it covers the pod's lifetime. Only a message of etcd about
+// its data is evidence against the volume. Exits have other causes, too: the kernel kills for lack of memory, the kubelet sends a signal,
+// the agent writes a message, or a certificate or a flag is wrong.
 func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {
 		return false
@@ -157,8 +156,8 @@ func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	return end.ExitCode != killed && end.ExitCode != terminated
 }
 
-// blamesData reports whether etcd ended because of its data: with a panic, or with a fatal error that names a part of the data. The message is
-// the end of its log, and may be cut at the front.
+// blamesData reports whether etcd ended because of its data: with a panic, or with a fatal error that names a part of the data. message is
+// the end of etcd's log, and its beginning may be cut off.
 func blamesData(message string) bool {
 	if environment.MatchString(message) {
 		return false
@@ -176,19 +175,19 @@ func blamesData(message string) bool {
 	return false
 }
 
-// opening is the panic of an etcd that cannot open its database, whatever the cause. The line before has the cause.
+// opening is the panic of an etcd that cannot open its database, for any cause. The previous line has the cause.
 const opening = "panic: failed to open database"
 
 var (
 	// panicked matches the beginning of a Go program's stack trace.
 	panicked = regexp.MustCompile(`(?m)^(?:panic: failed to open database|panic: |fatal error: |goroutine \d+ )`)
-	// ofDatabase matches why a database file is invalid.
+	// ofDatabase matches reasons why a database file is invalid.
 	ofDatabase = regexp.MustCompile(`(?i)invalid database|version mismatch|checksum error|file size too small|input/output error`)
-	// ofData matches parts of the data (the write-ahead log, snapshots and the database), and words for their damage.
+	// ofData matches parts of the data (write-ahead log, snapshots, database) and words for their damage.
 	ofData = regexp.MustCompile(`(?i)\bwal|snap|\bcrc\b|checksum|corrupt|database|backend|input/output error`)
 )
 
-// environment matches errors of the kernel with another cause than the data: a full disk, a quota, a limit of the process, its rights.
+// environment matches errors of the kernel whose cause is not the data: a full disk, a quota, a limit of the process, missing rights.
 var environment = regexp.MustCompile(`(?i)no space left on device|disk quota exceeded|too many open files|cannot allocate memory|permission denied|read-only file system|address already in use`)
 
 // seeClaims adds the claims of the cluster's pods, including those of an earlier resource of the same name.
@@ -212,14 +211,14 @@ const (
 	annotationCluster = "etcd.database.coreos.com/cluster-id"
 	annotationMember  = "etcd.database.coreos.com/member-id"
 	annotationVersion = "etcd.database.coreos.com/version"
-	// annotationPosition is the last log entry of the data when the member was last observed: its term, its index, and the time.
+	// annotationPosition is the last log entry of the data when the member was last observed running: its term, its index, and the time.
 	annotationPosition = "etcd.database.coreos.com/position"
 	// annotationRecoveries holds the tokens of recoveries of the cluster.
 	annotationRecoveries = "etcd.database.coreos.com/recoveries"
 )
 
-// readClaim parses a claim and its annotations. ok is false for a claim that no pod of the cluster uses. A malformed annotation is reported
-// in the result for this claim only.
+// readClaim parses a claim and its annotations. ok is false if no pod of the cluster can use the claim. A malformed annotation is reported
+// in the result, and does not affect other claims.
 func readClaim(cluster string, o *unstructured.Unstructured, now time.Time) (claim membership.Claim, ok bool) {
 	n, ok := database.Ordinal(o.GetName(), "data-"+cluster+"-")
 	if !ok || n >= membership.MaxReplicas {
@@ -248,7 +247,7 @@ func readClaim(cluster string, o *unstructured.Unstructured, now time.Time) (cla
 	return data, true
 }
 
-// readPosition parses the position of a claim's data and the time at which it was written.
+// readPosition parses the position of a claim's data and the time at which the position was written.
 func readPosition(text string, now time.Time, claim *membership.Claim) error {
 	if text == "" {
 		return nil

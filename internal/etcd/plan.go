@@ -81,8 +81,8 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.
 	}, nil
 }
 
-// planned returns the inputs of the plan: the recorded number of pods and version of etcd, and the image. If a user has deleted the record,
-// the live StatefulSet keeps its image until the operator has recreated the record.
+// planned returns the inputs of the plan: the recorded number of pods, the recorded version of etcd, and the image. If a user has deleted
+// the record, the live StatefulSet keeps its image until the operator has created the record again.
 func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in reconcile.Inputs) (planned, error) {
 	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
 	if err != nil {
@@ -118,7 +118,7 @@ func isFormed(record membership.Record, claims []membership.Claim) bool {
 	return record.Cluster != 0 || slices.ContainsFunc(claims, func(claim membership.Claim) bool { return claim.Cluster != 0 || claim.Malformed != "" })
 }
 
-// expectedIn returns the version that the agent in the pods of a StatefulSet expects, or "".
+// expectedIn returns the version that the agent in the pods of a StatefulSet expects; "" if it expects none.
 func expectedIn(set *unstructured.Unstructured) string {
 	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
 	for _, c := range containers {
@@ -150,7 +150,7 @@ func claimsIn(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (claims []membership.
 	return claims, nil
 }
 
-// publishedIn returns the data of the record's ConfigMap, in which the agents read positions.
+// publishedIn returns the data of the record's ConfigMap, from which the agents read positions.
 func publishedIn(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (map[string]string, error) {
 	kept, err := in.Lookup(object.ConfigMapKind.Kind, records.Name(ec.Name))
 	if err != nil || kept == nil {
@@ -163,9 +163,9 @@ func publishedIn(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (map[string]string
 	return data, nil
 }
 
-// positions returns the last known log entry of each member's data, by pod name, as a text of etcdmember.Known. The agent does not start
-// etcd on a log that ends before that entry. A claim that was recreated, for example from a snapshot, has no annotations: its pod keeps the
-// position that was published before. The agent ignores a position if the member in it is not the member of the data.
+// positions returns the last known log entry of each member's data, by pod name, in the text form of etcdmember.Known. The agent does not
+// start etcd on a log that ends before this entry. A claim that was created again, for example from a snapshot, has no annotations: its pod
+// keeps the position that was published before. The agent ignores a position of another member.
 func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim, before map[string]string) map[string]string {
 	found := map[string]string{}
 	for ordinal := range membership.MaxReplicas {
@@ -186,13 +186,13 @@ func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim, before map[str
 	return found
 }
 
-// isPosition reports whether a text is in the agent's format. A text that a user has edited is not kept.
+// isPosition reports whether a text is in the agent's format. A user may have edited the text.
 func isPosition(text string) bool {
 	known, err := etcdmember.ParseKnown(text)
 	return err == nil && known.String() == text
 }
 
-// make renders all objects except the Secrets.
+// make renders all objects except Secrets.
 func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (reconcile.Part, error) {
 	result := reconcile.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&ec.Spec), RetainsData: true}
 	if g := ec.Spec.StorageAutoGrow; g != nil {

@@ -68,7 +68,7 @@ func planOf(t *testing.T, ec *etcdv1.EtcdCluster, live there) *reconcile.Plan {
 	return plan
 }
 
-// testdata/*.golden hold the objects of each resource (go test . -update).
+// testdata/*.golden has the objects of each resource (go test . -update).
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	databasetest.Manifests(t, 4, func(t *testing.T, name string) []*unstructured.Unstructured {
@@ -78,7 +78,7 @@ func TestManifests(t *testing.T) {
 	})
 }
 
-// Steps decide the number of pods and their version of etcd. A missing record never removes a live pod.
+// Steps determine the number of pods and the version of etcd. A missing record never removes a live pod.
 func TestThePlanFollowsTheRecord(t *testing.T) {
 	t.Parallel()
 	store := read(t, "minimal")
@@ -139,13 +139,13 @@ func leaving(l there) there {
 	return l
 }
 
-// The agents read the positions of their members' data from the record's ConfigMap. When a user creates a claim again from a snapshot, the
-// position stays.
+// The agents read the positions of their members' data from the record's ConfigMap. If a user creates a claim again from a snapshot, the
+// published position stays.
 func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
 	for name, c := range map[string]struct {
-		change func(claim *unstructured.Unstructured) // of store-1
+		change func(claim *unstructured.Unstructured) // changes store-1
 		want   string
 	}{
 		"marked":                    {func(*unstructured.Unstructured) {}, "c1 2 2 100"},
@@ -181,7 +181,7 @@ func edited(annotation, text string) func(*unstructured.Unstructured) {
 	}
 }
 
-// An annotation that a user has edited is reported with its claim, and nothing else of the claim's annotations is used but the used tokens.
+// An edited annotation is reported with its claim. Of that claim's annotations, only the used tokens are still read.
 func TestAnnotationsOfClaims(t *testing.T) {
 	t.Parallel()
 	for annotation, text := range map[string]string{annotationCluster: "c1x", annotationMember: "not-an-id", annotationPosition: "2 100 no-time"} {
@@ -203,7 +203,7 @@ func TestAnnotationsOfClaims(t *testing.T) {
 	}
 }
 
-// A position that a user has edited is not kept.
+// A position that a user has edited is dropped.
 func TestPositionsAreParsed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"c1 2 2 90": true, "": false, "c1 2 2": false, "c1 2 2 90 5": false, "c1 2 two 90": false} {
@@ -224,7 +224,7 @@ func TestCrashing(t *testing.T) {
 		return ended(func(e *corev1.ContainerStateTerminated) { e.Message = strings.Join(lines, "\n") })
 	}
 	itself := saying(`{"level":"panic","msg":"tocommit(9) is out of range"}`)
-	// What etcd 3.6.16 prints at its end.
+	// The last lines that etcd 3.6.16 prints.
 	starts := `{"level":"info","caller":"embed/etcd.go:312","msg":"starting an etcd server","data-dir":"/data/etcd","wal-dir":"","snapshot-count":10000,"discovery-url":""}`
 	closes := `{"level":"info","caller":"embed/etcd.go:428","msg":"closed etcd server","name":"a","data-dir":"/data/etcd"}`
 	fatal := func(text string) string {
@@ -272,7 +272,7 @@ func TestCrashing(t *testing.T) {
 	}
 }
 
-// A new version of the operator restarts no member: its agent is used from the next change of the pods.
+// A new version of the operator restarts no member: the pods get its agent at their next change.
 func TestANewAgentRestartsNothing(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -376,8 +376,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Certificates stay while they are valid, are restored if their Secret is deleted, and are renewed in time. No other authority signs them
-// while members trust the old one.
+// Certificates are kept while they are valid, restored if their Secret is deleted, and renewed in time. While members trust an authority,
+// no other authority signs their certificates.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -432,7 +432,7 @@ func TestCertificates(t *testing.T) {
 	assert.Assert(t, errors.As(err, &lost))
 	assert.ErrorContains(t, err, "Secret store-ca with the certificate authorities of EtcdCluster store is missing")
 
-	// An operator that starts finds the authorities in a Secret that lost the operator's label.
+	// A new operator finds the authorities in a Secret that has lost the operator's label.
 	_, err = k.plan(ec, ownerOf(ec), own.Unlabelled("store-ca"), membership.Record{Cluster: 1}, true)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, k.authorities[ec.Namespace+"/store-ca"].data(), authoritiesIn(own["Secret/store-ca"]).data())
@@ -446,12 +446,13 @@ func TestCertificates(t *testing.T) {
 	assert.Equal(t, len(none), 0)
 }
 
-// A file shows the pods of a restored cluster when it was formed. Until then its pods mount the store. After that they equal those of a
-// cluster without restoreFrom, and a new agent does not replace them. This also holds if the record is lost but claims have data.
+// A golden file has the pods of a restored cluster at its formation. Until the cluster is formed, its pods mount the store. After that, the
+// pods equal those of a cluster without restoreFrom, and a new agent does not replace them. This also holds if the record is lost but
+// claims have data.
 func TestStoreIsMountedUntilTheClusterIsFormed(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "backup")
-	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff} // otherwise its authorities would have to exist
+	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff} // otherwise the authorities would have to exist
 	formed := func(plan *reconcile.Plan) (set *unstructured.Unstructured, file string) {
 		file, _, _ = unstructured.NestedString(databasetest.Find(plan, object.ConfigMapKind.Kind, records.Name(ec.Name)).Object, "data", "formed")
 		return databasetest.Find(plan, object.StatefulSetKind.Kind, ec.Name), file
@@ -480,7 +481,7 @@ func TestStoreIsMountedUntilTheClusterIsFormed(t *testing.T) {
 	assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
 }
 
-// While the cluster is parked no backup is scheduled, because each would fail, and no old one is removed.
+// While the cluster is parked, no backup is scheduled, because it would fail. No old backup is removed.
 func TestNoBackupWhileParked(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "backup")

@@ -31,15 +31,15 @@ var path = []string{"3.4.44", "3.5.35", "3.6.16", "3.7.3"}
 // ImageName is the name of the default image of etcd in manager.Options.
 const ImageName = "etcd"
 
-// DefaultImages returns the images that the operator uses without a spec, by their names in manager.Options.
+// DefaultImages returns the images that the operator uses if the spec names none, by their names in manager.Options.
 func DefaultImages() map[string]string {
 	return map[string]string{ImageName: defaultRegistry + "/" + defaultRepository + ":v" + defaultVersion}
 }
 
-// replicasOf returns the number of running members for a spec. The number is odd, or 0. An even number, which an autoscaler may write, is
-// increased by one: it would survive no more losses than the odd number below it.
+// replicasOf returns the number of members that run for a spec. It is odd, or 0. An even number, which an autoscaler may write, is
+// increased by one, because it tolerates no more losses than the odd number below it.
 func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
-	if spec.Replicas == nil { // a resource that no API server has defaulted
+	if spec.Replicas == nil { // only if no API server has set the default
 		return 3
 	}
 	n := int(*spec.Replicas)
@@ -49,7 +49,7 @@ func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	return n
 }
 
-// versionOf returns the wanted version: from the spec, else from the image's tag, else the default.
+// versionOf returns the wanted version: from the spec, or else from the image's tag, or else the default.
 func versionOf(spec *etcdv1.EtcdClusterSpec) string {
 	if spec.Version != "" {
 		return spec.Version
@@ -60,8 +60,8 @@ func versionOf(spec *etcdv1.EtcdClusterSpec) string {
 	return defaultVersion
 }
 
-// imageOf returns the image of a version of etcd, or "" if the spec pins the image of another version. related replaces the default; empty
-// for none.
+// imageOf returns the image for a version of etcd. It returns "" if the spec pins an image of another version. related replaces the default
+// image; empty for none.
 func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 	switch {
 	case spec.Image != "" && hasTag(spec.Image):
@@ -78,7 +78,7 @@ func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 	return defaultRegistry + "/" + defaultRepository + ":v" + version
 }
 
-// withVersion returns the spec's image, which has a tag or a digest, at a version. Intermediate versions have tags of the same form.
+// withVersion returns the spec's image for a version. The image has a tag or a digest. Tags of intermediate versions have the same form.
 func withVersion(spec *etcdv1.EtcdClusterSpec, version string) string {
 	if numbers(version) == numbers(versionOf(spec)) {
 		return spec.Image
@@ -122,8 +122,8 @@ func splitTag(tag string) (before, version, after string, ok bool) {
 	return found[1], found[2], found[3], true
 }
 
-// checkImage returns why an image cannot have the wanted version, or nil. The version behind a digest is checked by the agent before etcd
-// starts.
+// checkImage returns the reason why an image cannot have the wanted version, or nil. For a digest, only the agent can check the version,
+// before etcd starts.
 func checkImage(spec *etcdv1.EtcdClusterSpec) error {
 	_, version, _, ok := splitTag(tagOf(spec.Image))
 	if !ok || spec.Version == "" || numbers(version) == numbers(spec.Version) {
@@ -150,7 +150,7 @@ func numbers(version string) (n [3]int) {
 	return n
 }
 
-// checkVersion returns why a version is not supported, or nil.
+// checkVersion returns the reason why a version is not supported, or nil.
 func checkVersion(version string) error {
 	if n := numbers(version); n[0] != 3 || n[1] < 4 {
 		return fmt.Errorf("spec.version: etcd %s is not supported: use 3.4.0 or newer, such as %s", version, defaultVersion)
@@ -164,13 +164,13 @@ func hasLegacyHealth(version string) bool {
 	return n[0] == 3 && (n[1] == 4 && n[2] < 29 || n[1] == 5 && n[2] < 11)
 }
 
-// encrypted reports whether connections are encrypted.
+// encrypted reports whether connections use TLS.
 func encrypted(spec *etcdv1.EtcdClusterSpec) bool {
 	return spec.TLS.Mode == etcdv1.TLSAuto || spec.TLS.Mode == etcdv1.TLSSecrets
 }
 
-// checkScheme returns why the TLS mode of a formed cluster cannot change, or nil. Peer URLs have a scheme, so other members cannot connect
-// to a member that restarts with another one.
+// checkScheme returns the reason why the TLS mode of a formed cluster cannot change, or nil. Peer URLs contain the scheme: if a member
+// restarts with another scheme, the other members cannot connect to it.
 func checkScheme(spec *etcdv1.EtcdClusterSpec, record membership.Record) error {
 	if record.Cluster == 0 || record.Scheme == "" || record.Scheme == scheme(spec) {
 		return nil

@@ -23,7 +23,7 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 		v.observed, v.model = *seen.Observed, seen.Observed.model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
-		// The phase of a running cluster that loses all members is not Starting. The status of a parked cluster may list its former
+		// The phase of a running cluster that loses all members is not Starting. The status of a parked cluster may still list its former
 		// members.
 		v.model.Starts = v.model.Starts && isWell && (ec.Status.ReadyReplicas == 0 || ec.Status.Phase == etcdv1.PhaseParked)
 	}
@@ -127,7 +127,7 @@ func (v *view) parked() bool {
 	return v.seen.Observed != nil && v.model.Verdict == membership.Parked
 }
 
-// hopeless reports whether a user must act.
+// hopeless reports whether only a user can act.
 func (v *view) hopeless() bool {
 	step, _ := v.doing()
 	return step == "" && (v.model.Verdict == membership.SplitBrain || v.observed.refused != nil)
@@ -144,7 +144,7 @@ func (v *view) well() string {
 	return fmt.Sprintf("%d of %d members vote, %s leads", v.model.Healthy, replicasOf(&v.ec.Spec), v.model.Leader)
 }
 
-// deleting describes the effect of a deletion on the data.
+// deleting describes the effect of deleting the resource on the data.
 func (v *view) deleting() string {
 	text := fmt.Sprintf("being deleted; the claims data-%s-* stay", v.ec.Name)
 	if v.ec.Spec.TLS.Mode == etcdv1.TLSAuto {
@@ -153,7 +153,7 @@ func (v *view) deleting() string {
 	return text
 }
 
-// waiting returns the reason why no step can be taken.
+// waiting returns the reason why no step can run.
 func (v *view) waiting() string {
 	if v.observed.refused != nil {
 		return v.observed.refused.Reason
@@ -183,7 +183,7 @@ func (v *view) waiting() string {
 	return etcdv1.ReasonWorking
 }
 
-// waitsFor describes why no step can be taken.
+// waitsFor describes the reason why no step can run.
 func (v *view) waitsFor() string {
 	wait := v.cause()
 	if len(v.seen.Decision.Steps) > 0 && v.seen.Decision.Steps[0].Message != "" {
@@ -206,7 +206,7 @@ func (v *view) withRefused(text string) string {
 	return database.Join(strings.ReplaceAll(v.observed.refused.Error(), "\n", "; ")+". What runs is kept as it is", text)
 }
 
-// account returns a message with the problem of a pod before the consequences of that problem.
+// account returns a message that has the problem of a pod before the problem's consequences.
 func (v *view) account(rest string) string {
 	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

@@ -43,14 +43,15 @@ func TestNoSpaceHasAReason(t *testing.T) {
 	}
 }
 
-// report decides about an observation and writes the status.
+// report decides about an observation, and writes the status.
 func report(k *Kind, ec *etcdv1.EtcdCluster, obs *Observation, now metav1.Time) {
 	seen := reconcile.Seen[Observation]{Generation: 1, Observed: obs}
 	k.Decide(ec, seen.PlanSeen, obs)
 	k.Status(ec, seen, now)
 }
 
-// An odd number of members runs. A note names an even wish, and READY counts the members that run for it.
+// The number of running members is odd. If the spec has an even number, a note reports the difference, and READY counts the members that
+// run.
 func TestOddNumberOfMembers(t *testing.T) {
 	t.Parallel()
 	for wish, runs := range []int{0, 1, 3, 3, 5, 5, 7, 7, 9, 9} {
@@ -68,7 +69,8 @@ func TestOddNumberOfMembers(t *testing.T) {
 	}
 }
 
-// Members that do not come up within spec.progressDeadlineSeconds make the cluster Degraded, with the cause. Without the field nothing changes.
+// If members do not become ready within spec.progressDeadlineSeconds, the cluster becomes Degraded with the cause. Without the field, it
+// does not.
 func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)
@@ -106,7 +108,8 @@ func TestSummary(t *testing.T) {
 	assert.DeepEqual(t, k.Summary(ec).Claims, []string{"data-" + ec.Name + "-1"})
 }
 
-// A parked cluster whose pods still existed in its last status starts again. A running cluster that loses its pods does not.
+// A parked cluster whose pods still existed in its last status gets the phase Starting when it starts. A running cluster that loses its
+// pods does not.
 func TestStarts(t *testing.T) {
 	t.Parallel()
 	for before, after := range map[etcdv1.Phase]etcdv1.Phase{etcdv1.PhaseParked: etcdv1.PhaseScaling, etcdv1.PhaseRunning: etcdv1.PhaseQuorumLost} {
@@ -121,14 +124,14 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// While a StatefulSet is replaced around its pods, no step is decided.
+// While a StatefulSet is replaced and its pods run, Decide returns no step.
 func TestNoStepWhileTheStatefulSetIsReplaced(t *testing.T) {
 	t.Parallel()
 	decided := (&Kind{now: time.Now}).Decide(read(t, "minimal"), reconcile.PlanSeen{}, &Observation{Replacing: true})
 	assert.Assert(t, len(decided.Steps) == 0 && decided.LookAgain > 0)
 }
 
-// A container that ended and runs again is explained by its agent's report. A problem of another container stays.
+// If a container ended and runs again, its agent's report replaces the problem of the termination. A problem of another container stays.
 func TestReportsOutliveTheLastEnd(t *testing.T) {
 	t.Parallel()
 	etcd := corev1.ContainerStatus{

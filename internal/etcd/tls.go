@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Keys of Secrets. The Secret of the authorities has keys for two authorities: of clients and of members.
+// Keys of Secrets. The Secret of the authorities has keys for two authorities: for clients and for members.
 const (
 	keyCert, keyKey, keyCA        = "tls.crt", "tls.key", "ca.crt"
 	keyClientCA, keyClientCAKey   = "ca.crt", "ca.key"
@@ -37,8 +37,8 @@ func (e *LostError) Error() string {
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
 }
 
-// ForeignError reports that the authorities in a Secret are not those that the members trust. The proof is a Secret that they did not sign,
-// or the record.
+// ForeignError reports that the authorities in a Secret are not the authorities that the members trust. The proof is the record, or a
+// Secret whose certificate they have not signed.
 type ForeignError struct {
 	Secret, Leaf string
 	Recorded     membership.Fingerprint
@@ -77,17 +77,17 @@ func clientSecret(ec *etcdv1.EtcdCluster) string {
 	return ""
 }
 
-// serverName returns the name that the server's certificate must have: the operator connects to addresses.
+// serverName returns the name that the server's certificate must contain, because the operator connects to addresses.
 func serverName(ec *etcdv1.EtcdCluster) string { return ec.Name + "." + ec.Namespace + ".svc" }
 
-// keeper caches created certificates for the lifetime of the process: a deleted Secret is restored unchanged. It is safe for concurrent
-// use.
+// keeper caches created certificates for the lifetime of the process, so that a deleted Secret is restored unchanged. It is safe for
+// concurrent use.
 type keeper struct {
 	now func() time.Time
 
 	mu          sync.Mutex
 	authorities map[string]authorities // by namespace/name of the Secret
-	made        map[string]bool        // no live Secret has been observed yet
+	made        map[string]bool        // true until a live Secret was observed
 	leaves      map[string]database.Pair
 }
 
@@ -95,7 +95,7 @@ func newKeeper(now func() time.Time) *keeper {
 	return &keeper{now: now, authorities: map[string]authorities{}, made: map[string]bool{}, leaves: map[string]database.Pair{}}
 }
 
-// plan returns the planned Secrets of a cluster. It returns none unless the operator creates its certificates.
+// plan returns the planned Secrets of a cluster. It returns none if the operator does not create the cluster's certificates.
 func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs, record membership.Record, runs bool) ([]*unstructured.Unstructured, error) {
 	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
 		return nil, nil
@@ -117,7 +117,7 @@ func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.I
 	return secrets, err
 }
 
-// from returns the planned Secrets of a cluster with the live ones, by suffix.
+// from computes the planned Secrets of a cluster from the live ones, by suffix.
 func (k *keeper) from(ec *etcdv1.EtcdCluster, owner object.Owner, live map[string]*unstructured.Unstructured, record membership.Record, runs bool) ([]*unstructured.Unstructured, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,8 +140,8 @@ func (k *keeper) from(ec *etcdv1.EtcdCluster, owner object.Owner, live map[strin
 	return secrets, finish(secrets, owner)
 }
 
-// asTheyAre returns the live Secrets as the plan: the pods of a cluster that is being parked are deleted, whatever the content of the
-// Secrets.
+// asTheyAre returns the live Secrets as the plan while a cluster is being parked: the cluster's pods are deleted, regardless of the content
+// of the Secrets.
 func (*keeper) asTheyAre(owner object.Owner, live map[string]*unstructured.Unstructured) (secrets []*unstructured.Unstructured, err error) {
 	for _, suffix := range []string{suffixCA, suffixServer, suffixPeer, suffixClient} {
 		if live[suffix] == nil {
@@ -170,8 +170,9 @@ func finish(secrets []*unstructured.Unstructured, owner object.Owner) error {
 	return nil
 }
 
-// authority returns the authorities of the members. While pods run, these are the cached ones, or the recorded ones in the live Secret that
-// signed the live certificates. Members trust the authorities of their start, so others are accepted or created only while no pod exists.
+// authority returns the authorities of the members. While pods run, these are the cached authorities, or the recorded authorities in a live
+// Secret if they have signed the live certificates. Members trust only the authorities that existed when they started. Therefore other
+// authorities are accepted or created only while no pod exists.
 func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, record membership.Record, runs bool) (authorities, error) {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
 	found, known := authoritiesIn(live[suffixCA]), k.authorities[key]
@@ -211,7 +212,7 @@ func isRunning(set *unstructured.Unstructured, in reconcile.Inputs) (bool, error
 	return len(pods) > 0, err
 }
 
-// leaf returns the certificate in the live Secret if it is valid; otherwise the cached one, or a new one.
+// leaf returns the certificate in the live Secret if it is valid. Otherwise it returns the cached certificate, or creates one.
 func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority database.Pair, live *unstructured.Unstructured) (database.Pair, error) {
 	key := ec.Namespace + "/" + ec.Name + l.suffix
 	for _, pair := range []database.Pair{pairIn(live, keyCert, keyKey), k.leaves[key]} {
@@ -228,8 +229,8 @@ func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority database.Pair, l
 	return made, nil
 }
 
-// adopt caches the content of a live Secret instead of content that was created before the Secret was observed. It reports whether that
-// changes the plan. An invalid certificate changes nothing: another one was already planned.
+// adopt caches the content of a live Secret, and replaces content that was created before the Secret was observed. It reports whether that
+// changes the plan. An invalid certificate changes nothing: a valid one was already planned.
 func (k *keeper) adopt(ec *etcdv1.EtcdCluster, live *unstructured.Unstructured) bool {
 	key := live.GetNamespace() + "/" + live.GetName()
 	k.mu.Lock()

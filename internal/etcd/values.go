@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// part is the only part of an EtcdCluster: the value of the name label on all of its objects. The dot makes it different from the name
-	// of any service: a service called etcd, of a platform with the same name as the cluster, selects other pods.
+	// part is the only part of an EtcdCluster: the value of the name label on all of its objects. Service names have no dot. So a service
+	// called etcd, of a platform with the same name as the cluster, selects other pods.
 	part = "etcd.cluster"
-	// chart is its chart.
+	// chart is the chart of an EtcdCluster.
 	chart = "etcdcluster"
 )
 
-// planned holds the inputs of a plan other than the resource.
+// planned holds the inputs of a plan, except the resource.
 type planned struct {
 	Replicas int
 	Version  string
 	Image    string
-	// Expected is the version that the agent expects in the image: Version, or the version that the live pods expect if their image is
-	// used.
+	// Expected is the version that the agent expects in the image: Version, or, if the live pods' image is used, the version that they
+	// expect.
 	Expected string
-	// Formed reports whether the cluster was formed: then no backup is restored any more. It is set only for a cluster with a backup to
-	// restore.
+	// Formed reports whether the cluster was formed, after which no backup is restored. It is set only for a cluster that restores a
+	// backup.
 	Formed bool
-	// Positions are by pod, for the agents.
+	// Positions are the positions for the agents, by pod.
 	Positions map[string]string
 }
 
@@ -53,7 +53,7 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images
 		"flags": flags(spec), "tls": tls, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed, "positions": p.Positions,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 	}
-	if spec.Storage == nil { // a resource that no API server has defaulted
+	if spec.Storage == nil { // only if no API server has set the default
 		delete(v["storage"].(map[string]any), "size")
 	}
 	if spec.Backup != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An autoscaler without metrics, or at its maximum, is named with the time since when. It makes no component unsettled.
+// An autoscaler without metrics, or at its maximum, is named with the start time of that state. It makes no component unsettled.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
 	const at = `lastTransitionTime: "1970-01-01T00:01:00Z"`

@@ -25,8 +25,7 @@ func named(name string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A Deployment that is rolled out while pods of days ago, evicted or of a node that was shut
-// down, are still there.
+// A Deployment is rolled out while old pods still exist: evicted pods, and pods of a node that was shut down.
 func TestEndedPodsOfAReplicaSetAreNotToBlame(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]string{
@@ -53,8 +52,8 @@ func TestEndedPodsOfAReplicaSetAreNotToBlame(t *testing.T) {
 	assert.Equal(t, PodProblem(ownedBy("StatefulSet", podOf(t, "{phase: Failed, reason: Evicted}"))), "Evicted")
 }
 
-// The status of a pod is closer to the cause than that of its workload. Of several pods the first by name is reported,
-// so that the message stays the same.
+// The status of a pod is closer to the cause than the status of its workload. Of several pods, the first by name is reported, so that the
+// message stays the same.
 func TestTheCulprit(t *testing.T) {
 	t.Parallel()
 	const (

@@ -41,7 +41,7 @@ var leads = []lead{
 	{regexp.MustCompile(`^(.*?)\s*(?:no new claims to deallocate, )?preemption: .*$`), "$1"},
 }
 
-// pulls match the texts of the layers of a failed pull, which may follow the name of the image.
+// pulls match the texts of the layers of a failed pull. The name of the image may precede these texts.
 var pulls = []*regexp.Regexp{
 	regexp.MustCompile(`^ErrImagePull: `),
 	regexp.MustCompile(`^rpc error: code = \w+ desc = `),
@@ -66,7 +66,7 @@ func mostFirst(reasons string) string {
 	for _, text := range strings.Split(reasons, ", ") {
 		count, _, _ := strings.Cut(text, " ")
 		n, err := strconv.Atoi(count)
-		if err != nil && len(all) > 0 { // a comma within a reason
+		if err != nil && len(all) > 0 { // the reason contains a comma
 			all[len(all)-1].text += ", " + text
 			continue
 		}
@@ -127,7 +127,7 @@ func Refusal(message string) string {
 	return Essence(message)
 }
 
-// pullCause returns why a registry did not serve an image, without the layers that report it.
+// pullCause returns the reason why a registry did not serve an image, without the texts of the layers that report the reason.
 func pullCause(message, name string) string {
 	for again := true; again; {
 		again = false

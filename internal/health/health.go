@@ -121,15 +121,15 @@ func (s *State) add(object *unstructured.Unstructured) {
 		s.problem(culprit, text)
 	case result.Status != status.CurrentStatus:
 		s.unsettle(rolling(object))
-		if s.HintCulprit.Reason != ReasonPodsMissing { // the first one is named
+		if s.HintCulprit.Reason != ReasonPodsMissing { // keep a hint about missing pods
 			s.hint(culprit, text)
 		}
 	}
 	s.count(object)
 }
 
-// compute returns the status by kstatus, except for a StatefulSet with OnDelete: kstatus reports such a StatefulSet as current whatever the
-// state of its pods. compute reports it as current once all pods are ready, in any revision.
+// compute returns the status by kstatus, except for a StatefulSet with OnDelete: kstatus reports such a StatefulSet as current regardless
+// of its pods. compute reports it as current once all pods are ready, in any revision.
 func compute(object *unstructured.Unstructured) (*status.Result, error) {
 	if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "updateStrategy", "type"); object.GetKind() != "StatefulSet" || strategy != "OnDelete" {
 		return status.Compute(object)

@@ -52,7 +52,7 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 		report(s.hint, ReasonNotObserved, "MongoDB's operator has not reported on it: it must run and watch this namespace")
 	case phase == "Failed" && message != "":
 		report(s.problem, phase, Essence(message))
-	case phase == "Failed": // of a conflict with another writer
+	case phase == "Failed": // after a conflict with another writer, there is no message
 		report(s.hint, phase, "MongoDB's operator tries again")
 	case phase != "Running" && pods != nil && len(pods) == 0:
 		report(s.hint, phase, fmt.Sprintf("no pod exists: does service account %s exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset %s`",
@@ -68,7 +68,7 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 	}
 }
 
-// accountOf returns the service account of the pods: the one in the spec, or the default of MongoDB's operator.
+// accountOf returns the service account of the pods: the account in the spec, or the default account of MongoDB's operator.
 func accountOf(object *unstructured.Unstructured) string {
 	account, _, _ := unstructured.NestedString(object.Object, "spec", "statefulSet", "spec", "template", "spec", "serviceAccountName")
 	return cmp.Or(account, "mongodb-database")
@@ -89,7 +89,7 @@ func currentPods(object *unstructured.Unstructured, pods []*corev1.Pod) (current
 	return current
 }
 
-// isAppliedMongoDB reports whether the present spec is the last one that MongoDB's operator applied.
+// isAppliedMongoDB reports whether the present spec is the last spec that MongoDB's operator applied.
 func isAppliedMongoDB(object *unstructured.Unstructured) bool {
 	var applied map[string]any
 	text := object.GetAnnotations()[annotationMongoDBApplied]
@@ -100,8 +100,8 @@ func isAppliedMongoDB(object *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(recordedMongoDB(spec), recordedMongoDB(applied))
 }
 
-// recordedMongoDB returns the part of a spec that MongoDB's operator records. That operator writes {} for each of three fields, whatever
-// their content, and adds empty fields.
+// recordedMongoDB returns the part of a spec that MongoDB's operator records. That operator writes {} for each of three fields, regardless
+// of their content, and adds empty fields.
 func recordedMongoDB(spec map[string]any) any {
 	for _, name := range []string{"statefulSet", "additionalMongodConfig", "additionalConnectionStringConfig"} {
 		delete(spec, name)

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodProblem returns the reason why a pod does not become ready, as "Reason: message". It returns "" for a healthy pod and for one that is
-// only starting. The text does not change until the cause changes: it has no counters and no times, and does not alternate with the
+// PodProblem returns the reason why a pod does not become ready, as "Reason: message". It returns "" for a healthy pod and for a pod that
+// is only starting. The text does not change until the cause changes: it has no counters and no times, and does not alternate with the
 // kubelet's retries.
 func PodProblem(pod *corev1.Pod) string {
 	if problem := nodeProblem(pod); problem != "" {
@@ -100,7 +100,7 @@ func podHint(pod *corev1.Pod) (reason, text string) {
 }
 
 // gone reports whether a pod no longer counts. If a pod has ended (it was evicted, or its node was shut down), its ReplicaSet creates a new
-// pod, and the old pod object remains for days. A StatefulSet and a DaemonSet delete such a pod before they create another.
+// pod, and the old pod object remains for days. A StatefulSet and a DaemonSet delete such a pod before they create a new pod.
 func gone(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -154,7 +154,7 @@ func isStopped(ended *corev1.ContainerStateTerminated) bool {
 	return ended.ExitCode == killed || ended.ExitCode == terminated
 }
 
-// ExitCode returns the exit code of a container that ended, with the reason unless it is the usual one: "exit code 137 (OOMKilled)".
+// ExitCode returns the exit code of a container that ended, with the reason if the reason is unusual: "exit code 137 (OOMKilled)".
 func ExitCode(ended *corev1.ContainerStateTerminated) string {
 	text := fmt.Sprintf("exit code %d", ended.ExitCode)
 	if ended.Reason != "" && ended.Reason != "Error" {

@@ -148,7 +148,7 @@ func TestMongoDB(t *testing.T) {
 		spec = `
 spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: {name: c}}], additionalMongodConfig: {net.maxIncomingConnections: 9},
   statefulSet: {spec: {template: {metadata: {labels: {revision: new}}}}}}`
-		// As MongoDB's operator writes it: with empty fields, and without the contents of three fields.
+		// record is in the form of MongoDB's operator: with empty fields, and without the contents of three fields.
 		record = `{"members":3,"version":"8.0.12","arbiters":0,"security":{"authentication":{"modes":null},"tls":{"enabled":false}},` +
 			`"users":[{"name":"a","db":"b","passwordSecretRef":{"name":"c","key":""},"additionalConnectionStringConfig":null}],` +
 			`"statefulSet":{"spec":{},"metadata":{}},"agent":{"logLevel":""},"additionalMongodConfig":{},"additionalConnectionStringConfig":{}}`
@@ -163,7 +163,7 @@ spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: 
 	fresh := "\nmetadata: {name: store}"
 	other := strings.ReplaceAll(applied, `"members":3`, `"members":5`)
 	for name, test := range map[string]struct {
-		object, pods  string // no pods: they were not read
+		object, pods  string // no value for pods: the pods were not read
 		settled       bool
 		problem, hint string
 		ready         int32
@@ -198,7 +198,7 @@ spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: 
 			s := Assess([]*unstructured.Unstructured{o}, pods)
 			assert.DeepEqual(t, o, before)
 			full := func(text string) string {
-				if text == "" || strings.HasPrefix(text, "pod ") { // what a pod reports comes first
+				if text == "" || strings.HasPrefix(text, "pod ") { // messages of pods come first
 					return text
 				}
 				return "MongoDBCommunity store: " + text

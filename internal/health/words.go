@@ -56,7 +56,7 @@ func LastError(log []string) string {
 	return Clip(last, enough)
 }
 
-// reported returns the error in a log line, or "", and whether the program ended with it.
+// reported returns the error in a log line, or "", and whether the program ended with that error.
 func reported(line string) (text string, final bool) {
 	if !words.MatchString(line) {
 		return "", false

@@ -26,7 +26,7 @@ func managed() labels.Selector {
 }
 
 // CacheOptions limit the cache to objects that the operator manages: pods and objects of the given kinds with the operator's label. Without
-// namespaces, it covers all of them. After each resync period, informers handle every cached object again.
+// namespaces, the cache covers all namespaces. After each resync period, informers handle every cached object again.
 func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration, lists *Lists) cache.Options {
 	byObject := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: managed(), Transform: slimPod},

@@ -23,8 +23,8 @@ import (
 // milliseconds.
 const cachePatience = 5 * time.Second
 
-// The time that a read waits for the cache of a lagging kind, and the time for which a kind counts as lagging. The latter is longer than
-// any reconciliation.
+// lagPatience limits the time that a read waits for the cache of a lagging kind. lagMemory is the time for which a kind counts as lagging:
+// longer than any reconciliation.
 const (
 	lagPatience = 100 * time.Millisecond
 	lagMemory   = 2 * time.Minute

@@ -66,8 +66,8 @@ func (s *server) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 	return nil
 }
 
-// A cache that never catches up delays a read for a moment only. The API server's answer is then
-// cut down to the fields that the cache keeps.
+// A cache that never catches up delays a read only for a moment. The fields that the cache omits are then removed from the API server's
+// answer.
 func TestReadsAreBounded(t *testing.T) {
 	live := &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}}
 	cache := &stuck{}
@@ -83,7 +83,7 @@ func TestReadsAreBounded(t *testing.T) {
 
 	live.labels = nil
 	assert.Assert(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: "there"}, service())))
-	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, &corev1.Service{})) // such as DataServices
+	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, &corev1.Service{})) // an object with a Go type, such as a DataService
 
 	assert.NilError(t, c.List(t.Context(), &corev1.PersistentVolumeClaimList{}))
 	assert.Equal(t, cache.lists, 1)
@@ -94,7 +94,7 @@ type late struct {
 	client.Client
 
 	shows, last string
-	reads       int // until the last is shown
+	reads       int // reads until last is shown
 }
 
 func (l *late) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -150,7 +150,7 @@ func TestReadsEndWithTheReconciliation(t *testing.T) {
 // Many objects of kinds whose cache lags cost the patience once for each kind, and not once for each
 // object: a reconciliation has two minutes.
 func TestALaggingKindIsWaitedForOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the clock is the test's
+	synctest.Test(t, func(t *testing.T) { // the test uses a virtual clock
 		c := NewClient(&stuck{}, &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}})
 		reads := func(kind string, n int) time.Duration {
 			start := time.Now()

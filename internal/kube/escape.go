@@ -29,7 +29,7 @@ func Escape(next http.RoundTripper) http.RoundTripper {
 		if escaped == body {
 			return next.RoundTrip(r)
 		}
-		_ = r.Body.Close() // another one is sent
+		_ = r.Body.Close() // the request is sent with another body
 		r = r.Clone(r.Context())
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(escaped)), nil }
 		r.Body, _ = r.GetBody()
@@ -44,7 +44,7 @@ func readBody(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = body.Close() }() // it is in memory
+	defer func() { _ = body.Close() }() // the body is in memory
 	text, err := io.ReadAll(body)
 	return string(text), err
 }

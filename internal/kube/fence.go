@@ -69,7 +69,7 @@ func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 			return next.RoundTrip(r)
 		}
 		if r.Body != nil {
-			_ = r.Body.Close() // it was not read
+			_ = r.Body.Close() // the body was not read
 		}
 		return nil, errNotLeading
 	}}
@@ -107,8 +107,8 @@ func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 type fencedLock struct {
 	resourcelock.Interface
 	fence  *fence
-	lead   time.Duration // of candidates
-	holder string        // when the Lease was read or written last
+	lead   time.Duration // LeaseDuration of the candidates
+	holder string        // the holder at the last read or write of the Lease
 }
 
 // leadOf returns the time by which a candidate shortens the lease duration that it reads, in whole seconds like the fields of a Lease. A
@@ -125,7 +125,7 @@ func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 	if err == nil {
 		l.holder = lease.HolderIdentity
 	}
-	if lead := int(l.lead / time.Second); err == nil && lease.LeaseDurationSeconds > lead { // less: the lease was released
+	if lead := int(l.lead / time.Second); err == nil && lease.LeaseDurationSeconds > lead { // a shorter duration: the Lease was released
 		lease.LeaseDurationSeconds -= lead
 	}
 	return lease, raw, err

@@ -65,7 +65,7 @@ func TestFence(t *testing.T) {
 		return err
 	}
 	for name, test := range map[string]struct {
-		do          func(c *candidate) error // of its last request
+		do          func(c *candidate) error // the last request of the candidate
 		fails, open bool
 	}{
 		"never led":    {do: func(*candidate) error { return nil }},

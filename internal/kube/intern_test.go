@@ -124,7 +124,7 @@ func TestOnlyTheSameIsShared(t *testing.T) {
 	}
 	other := map[string]any{"another": "part"}
 	_, hash, size := s.share(map[string]any{"a": "1"})
-	s.parts.Add(hash, other, size) // as if the two had one hash
+	s.parts.Add(hash, other, size) // as if both values had the same hash
 	shared, _, _ := s.share(map[string]any{"a": "1"})
 	assert.DeepEqual(t, shared, map[string]any{"a": "1"})
 }
@@ -170,7 +170,7 @@ func TestWhatIsSharedIsBounded(t *testing.T) {
 				assert.NilError(t, err)
 			}
 			grown := heap() - before
-			// Package unique lets go of texts in the background, some time after a collection.
+			// Package unique releases texts in the background, some time after a collection.
 			for end := time.Now().Add(10 * time.Second); grown >= test.bound && time.Now().Before(end); {
 				grown = heap() - before
 			}

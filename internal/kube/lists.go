@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// persists is the time after which a list that fails or gets no answer is a problem. A forbidden list is a problem at once.
+	// persists is the time after which a list that fails or gets no answer is a problem. A forbidden list is a problem immediately.
 	persists = 15 * time.Second
 	// lasts is the time without an error after which a problem has ended. A reflector waits at most 30 s between two attempts.
 	lasts = 2 * time.Minute
@@ -45,7 +45,7 @@ type list struct {
 		LastSyncResourceVersion() string
 	}
 	created time.Time
-	// err is the last error, or nil before the first one. last is its time, and version the informer's version at that time.
+	// err is the last error, or nil before the first error. last is its time, and version the informer's version at that time.
 	err         error
 	first, last time.Time
 	version     string
@@ -101,7 +101,7 @@ func (l *Lists) failed(one *list, err error) {
 	one.err, one.last, one.version = err, now, one.informer.LastSyncResourceVersion()
 }
 
-// Problems returns a sentence for each list that fails, in order. The sentences stay the same while their causes do.
+// Problems returns a sentence for each list that fails, in order. A sentence does not change until its cause changes.
 func (l *Lists) Problems() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 // container is the name of the operator's container in config/manager.
 const container = "manager"
 
-// withAgent adds the agent's image: the given image, or else the image of the operator's own pod. Outside of a pod the image is unknown,
+// withAgent adds the agent's image: the given image, or else the image of the operator's own pod. Outside of a pod, that image is unknown,
 // and existing databases keep their guards. It returns an error if the pod cannot be read.
 func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, env func(string) string) (map[string]string, error) {
 	if images[values.AgentImage] != "" {
@@ -36,7 +36,7 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	// The operator may list pods but may not get one.
+	// The operator has the right to list pods, but not to get one.
 	pods, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("read the operator's pod %s/%s: %w", namespace, name, err)

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// definitionsPoll is the time between two comparisons while a CRD is older than the operator, or is not in the API server's OpenAPI
-	// document yet.
+	// definitionsPoll is the time between two comparisons while a CRD is older than the operator, or the API server's OpenAPI document
+	// lacks the CRD.
 	definitionsPoll = 5 * time.Second
 	// fieldsNamed bounds the number of missing fields in a message.
 	fieldsNamed = 3
 )
 
-// definitions compares the fields that the API server serves with those of the operator's CRDs. An older CRD drops fields of specs
-// and statuses without an error. After a kind's CRD was found to be complete, no request is sent for it.
+// definitions compares the fields that the API server serves with those of the operator's CRDs. (An older CRD drops fields of specs and
+// statuses without an error.) After a CRD was found to be complete, no further request is sent for its kind.
 type definitions struct {
 	own     func() (map[schema.GroupVersionKind]*fieldTree, error)
 	served  openapi.Client
@@ -49,14 +49,14 @@ func newDefinitions(own func() (map[schema.GroupVersionKind]*fieldTree, error), 
 	}
 }
 
-// add compares the CRD of a kind that the API server serves.
+// add starts to compare the CRD that the API server serves for a kind.
 func (d *definitions) add(gvk schema.GroupVersionKind) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pending[gvk] = true
 }
 
-// Problems returns a sentence for each CRD that is older, in order.
+// Problems returns a sentence for each CRD that is older than the operator's, sorted.
 func (d *definitions) Problems() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,7 +104,7 @@ func (d *definitions) compare() error {
 		if own[gvk] == nil {
 			continue
 		}
-		// The hash in the document's URL may not match the content, because the index may be older than the document.
+		// The index may be older than the document, so the hash in the document's URL may not match.
 		document := documents["apis/"+gvk.GroupVersion().String()]
 		if document != nil && read[gvk.GroupVersion()] == nil {
 			if read[gvk.GroupVersion()], err = kindsOf(document); err != nil {
@@ -113,7 +113,7 @@ func (d *definitions) compare() error {
 		}
 		served := read[gvk.GroupVersion()][gvk.Kind]
 		if served == nil {
-			continue // the API server publishes a CRD some seconds after it serves it
+			continue // the API server publishes a CRD's document some seconds after it serves the CRD
 		}
 		d.note(gvk, own[gvk].lacking(served, ""))
 	}
@@ -140,13 +140,13 @@ func (d *definitions) note(gvk schema.GroupVersionKind, lacking []string) {
 type fieldTree struct {
 	Properties map[string]*fieldTree `json:"properties"`
 	Items      *fieldTree            `json:"items"`
-	Values     *fieldTree            `json:"-"` // of a map
+	Values     *fieldTree            `json:"-"` // values of a map
 	Kinds      []struct {
 		Kind string `json:"kind"`
 	} `json:"x-kubernetes-group-version-kind"`
 }
 
-// UnmarshalJSON accepts additionalProperties that are a boolean.
+// UnmarshalJSON accepts a schema whose additionalProperties is a boolean.
 func (t *fieldTree) UnmarshalJSON(data []byte) error {
 	type plain fieldTree
 	all := struct {
@@ -164,10 +164,10 @@ func (t *fieldTree) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// lacking returns the paths of the fields that another schema does not have. A missing field is named without the fields below it.
+// lacking returns the paths of the fields that the schema in lacks. Of a missing field, it omits the fields below.
 func (t *fieldTree) lacking(in *fieldTree, path string) []string {
 	if t == nil || in == nil || len(in.Properties) == 0 && in.Items == nil && in.Values == nil {
-		return nil // a schema without fields accepts all fields, or defines none
+		return nil // a schema without fields accepts all fields, or describes none
 	}
 	var found []string
 	for name, field := range t.Properties {

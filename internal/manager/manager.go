@@ -49,7 +49,7 @@ import (
 const (
 	leaseName = "d3os-operator.d3os-product.com.d3os"
 
-	// reconcileTimeout cancels a reconciliation with hanging requests. The reconciliation is then retried.
+	// reconcileTimeout cancels a reconciliation whose requests hang. The reconciliation is then retried.
 	reconcileTimeout = 2 * time.Minute
 )
 
@@ -74,15 +74,15 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Operator is the process, ready to start.
+// Operator is an operator process before its start.
 type Operator struct {
 	ctrl.Manager
 
 	// Renderer renders charts for the cluster's version of Kubernetes.
 	Renderer *render.Renderer
 
-	// Parts are shared by the controllers of all kinds. Kinds read and write with Parts.Client, which limits the waits for the cache. A
-	// test may set another Lease before it registers a kind.
+	// Parts are common to the controllers of all kinds. Kinds use Parts.Client for reads and writes, which limits waits for the cache.
+	// Before a test registers a kind, it may set another Lease.
 	Parts reconcile.Parts
 
 	applier     *apply.Applier
@@ -102,7 +102,7 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "d3os-operator/" + o.Version
-	cfg.QPS = -1 // the API server's priority and fairness decides
+	cfg.QPS = -1 // no client-side limit: the API server limits requests
 	cfg.Wrap(kube.Escape)
 	unwatched, err := checkNamespaces(ctx, cfg, scheme, &o)
 	if err != nil {
@@ -164,8 +164,8 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	}, nil
 }
 
-// Start starts the operator and reports the problems that stop it from working, even while it waits for its caches. Start returns ErrRights
-// when the operator has received the rights in a namespace that it does not watch yet.
+// Start starts the operator and reports the problems that prevent its work, even while it waits for its caches. It returns ErrRights when
+// the operator gets rights in a namespace that it does not watch yet.
 func (op *Operator) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
@@ -182,10 +182,10 @@ func (op *Operator) Start(ctx context.Context) error {
 	err := op.Manager.Start(ctx)
 	cancel()
 	reports.Wait()
-	return cmp.Or(err, rights) // after a failure, the process has to end
+	return cmp.Or(err, rights) // the process must end after a failure
 }
 
-// Run starts the operator and returns when the context ends or something fails.
+// Run starts the operator. It returns when the context ends or after a failure.
 func Run(ctx context.Context, o Options) error {
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
@@ -203,11 +203,11 @@ func Run(ctx context.Context, o Options) error {
 		if err := mgr.Start(ctx); !errors.Is(err, ErrRights) || ctx.Err() != nil {
 			return err
 		}
-		o.SkipNameValidation = true // controllers of the same names were registered before
+		o.SkipNameValidation = true // an earlier operator has registered controllers with these names
 	}
 }
 
-// checkNamespaces removes the namespaces without rights from the options.
+// checkNamespaces removes the namespaces without rights from the watched namespaces in the options.
 func checkNamespaces(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o *Options) (*namespaces, error) {
 	reader, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
@@ -237,7 +237,7 @@ func managerOptions(scheme *runtime.Scheme, o Options, lists *kube.Lists) ctrl.O
 		Metrics: metrics,
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
-			// The operator decides only from the cache. Without this option it would repeat its last writes.
+			// The operator decides only from the cache. Without this option, it would repeat its last writes.
 			EnableReadYourWritesConsistency: ptr.To(true),
 		}},
 		HealthProbeBindAddress:        o.ProbeBindAddress,
@@ -250,7 +250,7 @@ func managerOptions(scheme *runtime.Scheme, o Options, lists *kube.Lists) ctrl.O
 		RenewDeadline:                 &o.RenewDeadline,
 		RetryPeriod:                   &o.RetryPeriod,
 		Controller: config.Controller{
-			EnableWarmup:          ptr.To(true), // a standby takes over with a full cache
+			EnableWarmup:          ptr.To(true), // a standby becomes leader with a full cache
 			ReconciliationTimeout: reconcileTimeout,
 		},
 	}

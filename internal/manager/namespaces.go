@@ -28,21 +28,21 @@ import (
 // rightsPoll is the interval between checks for rights in a namespace; see Options.RightsPoll.
 const rightsPoll = 15 * time.Second
 
-// ErrRights reports that the operator has received the rights in a namespace of --watch-namespaces that it does not watch. A new operator
+// ErrRights reports that the operator has received rights in a namespace of --watch-namespaces that it does not watch yet. A new operator
 // in the same process then watches that namespace, too.
 var ErrRights = errors.New("the operator has got the rights in another namespace")
 
-// namespaces are the namespaces of --watch-namespaces in which the operator lacks rights. The operator watches none of these: its caches
-// would wait for the lists of one namespace before they serve the objects of the others.
+// namespaces are the namespaces of --watch-namespaces in which the operator lacks rights. The operator does not watch them: its caches
+// would serve no object before they have listed all namespaces.
 type namespaces struct {
 	reader  client.Reader // without a cache
 	lacking map[string]string
 }
 
-// newNamespaces checks the rights in some namespaces. It returns those with rights, or all of them if there are none.
+// newNamespaces checks the rights in some namespaces. It returns the namespaces with rights, or all of them if none has rights.
 func newNamespaces(ctx context.Context, reader client.Reader, watched []string) (*namespaces, []string) {
 	n := &namespaces{reader: reader, lacking: map[string]string{}}
-	if len(watched) < 2 { // no other namespace could be served
+	if len(watched) < 2 { // there is no other namespace to serve
 		return n, watched
 	}
 	for _, namespace := range watched {
@@ -53,13 +53,13 @@ func newNamespaces(ctx context.Context, reader client.Reader, watched []string) 
 	for namespace := range n.lacking {
 		metrics.NamespacesWithoutRights.WithLabelValues(namespace).Set(1)
 	}
-	if len(n.lacking) == len(watched) { // no namespace would mean all of them
+	if len(n.lacking) == len(watched) { // an empty list would select all namespaces
 		return n, watched
 	}
 	return n, slices.DeleteFunc(slices.Clone(watched), func(namespace string) bool { return n.lacking[namespace] != "" })
 }
 
-// lacks returns the API server's refusal of a list in a namespace, or "". Other failures do not count, such as the missing CRD of a kind.
+// lacks returns the API server's refusal of a list in a namespace, or "". It ignores other failures, such as a missing CRD.
 func (n *namespaces) lacks(ctx context.Context, namespace string) string {
 	kinds := append(slices.Clone(object.Kinds), object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod"), dsv1.GroupVersion.WithKind(dsv1.Kind),
 		backupv1.GroupVersion.WithKind("DataBackup"), backupv1.GroupVersion.WithKind("DataRestore"))
@@ -85,7 +85,7 @@ func (n *namespaces) Problems() []string {
 	return found
 }
 
-// await returns ErrRights as soon as the operator has the rights in a namespace that it lacked.
+// await returns ErrRights when the operator has received the rights in one of these namespaces.
 func (n *namespaces) await(ctx context.Context, poll time.Duration) error {
 	if len(n.lacking) == 0 {
 		<-ctx.Done()
@@ -108,7 +108,7 @@ func (n *namespaces) await(ctx context.Context, poll time.Duration) error {
 	}
 }
 
-// close removes the metrics.
+// close removes the metrics of these namespaces.
 func (n *namespaces) close() {
 	for namespace := range n.lacking {
 		metrics.NamespacesWithoutRights.DeleteLabelValues(namespace)

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// refusing is an API server that refuses the lists of a kind in some namespaces; by default of Services. It does not serve one kind.
+// refusing is an API server that refuses to list a kind in some namespaces; default: Services. It does not serve another kind.
 type refusing struct {
 	client.Reader
 
@@ -63,8 +63,8 @@ func metricsOf(t *testing.T) (found []string) {
 	return found
 }
 
-// A namespace in which a right is missing is not watched and is named. Without rights in any namespace the operator watches all that it was
-// given: none would mean the whole cluster.
+// If a right is missing in a namespace, the namespace is not watched, and a problem names it. If rights are missing in all namespaces, the
+// operator watches all of them: an empty list would select the whole cluster.
 func TestNamespacesWithoutRights(t *testing.T) {
 	t.Parallel()
 	api := refusing{namespaces: map[string]bool{"rights-b": true, "rights-c": true}}
@@ -88,7 +88,7 @@ func TestNamespacesWithoutRights(t *testing.T) {
 	n.close()
 }
 
-// A kind whose CRD may be missing needs the right only where the API server serves it: the caches wait for its list then.
+// Rights to a kind with an optional CRD are needed only if the API server serves the kind. Only then the caches wait for its list.
 func TestRightsToOptionalKinds(t *testing.T) {
 	t.Parallel()
 	for _, gvk := range object.Optional {

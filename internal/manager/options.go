@@ -23,15 +23,15 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// Options are the settings of the operator's process; the flags' help describes each.
+// Options are the settings of the operator's process. The help of the flags describes each.
 type Options struct {
 	WatchNamespaces         []string
 	MaxConcurrentReconciles int
-	// MaxRollouts limits the DataServices that a new version of the operator changes at once; 0 is no limit.
+	// MaxRollouts limits the number of DataServices that a new version of the operator changes at once; 0 means no limit.
 	MaxRollouts  int
 	ResyncPeriod time.Duration
-	// MinReady is the time for which a replaced pod of a RedisCluster, an EtcdCluster or a MySQLCluster must have been ready without a
-	// restart before the next one is replaced.
+	// MinReady is the time for which a replaced pod of a RedisCluster, an EtcdCluster or a MySQLCluster must be ready without a restart
+	// before the next pod is replaced.
 	MinReady time.Duration
 
 	LeaderElection          bool
@@ -47,16 +47,16 @@ type Options struct {
 
 	// Namespace is the namespace of the operator's own pods; empty outside of a pod.
 	Namespace string
-	// PodName is the operator's own pod; empty outside of a pod.
+	// PodName is the name of the operator's own pod; empty outside of a pod.
 	PodName string
-	// Images replace the charts' default images; they come from RELATED_IMAGE_* variables.
+	// Images replace the charts' default images. They are read from the variables RELATED_IMAGE_*.
 	Images map[string]string
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
-	// RetryRefused is the wait before the next attempt after an admission policy or a storage class refused a write, because no event
-	// reports that it changed. Default: a minute for a spec, five minutes for the size of a volume.
+	// RetryRefused is the wait before the next attempt after an admission policy or a storage class has refused a write: no event reports a
+	// change of the policy or class. Default: one minute for a spec, five minutes for the size of a volume.
 	RetryRefused time.Duration
-	// OptionalPoll is the interval between checks whether a kind of config/compat is installed. Default: a minute.
+	// OptionalPoll is the interval between checks for the CRDs of config/compat. Default: one minute.
 	OptionalPoll time.Duration
 	// RightsPoll is the interval between checks for missing rights in the namespaces of --watch-namespaces. Default: 15 seconds.
 	RightsPoll time.Duration
@@ -66,7 +66,7 @@ type Options struct {
 	Etcd etcdserver.Options
 	// MySQL configures the connections to the members of MySQLClusters. The zero value is for production.
 	MySQL cluster.Options
-	// Version is the operator's own version, which is written on objects.
+	// Version is the operator's own version. The operator writes it on objects.
 	Version string
 
 	Log zap.Options
@@ -79,13 +79,13 @@ func ParseOptions(args []string) (Options, error) {
 	o := Options{
 		Images:  values.RelatedImages(os.Environ()),
 		Version: version.Version,
-		// NetworkPolicies admit the operator's pods by this namespace.
+		// NetworkPolicies use this namespace to admit the operator's pods.
 		Namespace: os.Getenv("POD_NAMESPACE"),
 		PodName:   os.Getenv("POD_NAME"),
-		// OLM sets the namespaces of an installation in WATCH_NAMESPACE; empty is all of them.
+		// OLM sets the watched namespaces in WATCH_NAMESPACE. Empty means all namespaces.
 		WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE")),
 	}
-	// OLM v0 passes variables of the Subscription to the operator, but no arguments.
+	// OLM v0 passes variables of the Subscription to the operator, but not arguments.
 	if given := os.Getenv("MAX_ROLLOUTS"); given != "" {
 		var err error
 		if o.MaxRollouts, err = count(given); err != nil {
@@ -126,7 +126,7 @@ func ParseOptions(args []string) (Options, error) {
 		o.Log.Level = zapcore.Level(-min(verbosity, math.MaxInt8)) //nolint:gosec // 0 to 127
 		return err
 	})
-	config.RegisterFlags(flags) // --kubeconfig, which the client's configuration reads
+	config.RegisterFlags(flags) // --kubeconfig; the client's configuration reads this flag
 	flags.BoolVar(&o.PrintVersion, "version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return o, err

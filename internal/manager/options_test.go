@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/platform/values"
 )
 
-// OLM sets the watched namespaces by a variable, and OLM v0 the number of concurrent rollouts. A flag wins over each.
+// OLM sets the watched namespaces by a variable. OLM v0 also sets the number of concurrent rollouts by a variable. Flags override both.
 func TestFlagsWinOverVariables(t *testing.T) {
 	for name, test := range map[string]struct {
 		namespaces, rollouts string // variables
@@ -52,7 +52,7 @@ func TestFlagsWinOverVariables(t *testing.T) {
 	}
 }
 
-// The wait between two pods of a change is a minute, unless a flag or the variable sets it.
+// The wait between two pods of a change is one minute, unless a flag or the variable sets another time.
 func TestMinReady(t *testing.T) {
 	for name, test := range map[string]struct {
 		variable string
@@ -83,7 +83,7 @@ func TestMinReady(t *testing.T) {
 func TestVerbosity(t *testing.T) {
 	for name, test := range map[string]struct {
 		args  []string
-		level zapcore.Level // of zap: the verbosity times -1
+		level zapcore.Level // zap's level: the negative verbosity
 		err   string
 	}{
 		"none":               {args: []string{"--v=0"}},

@@ -24,19 +24,19 @@ import (
 const (
 	// reportPoll is the time between two checks for problems. A check without problems sends no request.
 	reportPoll = 2 * time.Second
-	// logEvery is the time after which a problem that lasts is logged again.
+	// logEvery is the interval at which a lasting problem is logged again.
 	logEvery = time.Minute
 	// noteLength bounds the note of an Event: the API server accepts 1,024 bytes.
 	noteLength = 250
 )
 
-// readiness reports the problems that stop the operator from working: failing lists, and CRDs that are older than the operator. It fails
-// the readiness probe, logs each problem once a minute, and records an Event about the operator's own pod.
+// readiness reports the problems that prevent the operator's work: failing lists, and CRDs that are older than the operator. It makes the
+// readiness probe fail, logs each problem once a minute, and records an Event about the operator's own pod.
 type readiness struct {
 	sources  map[string]func() []string
 	reader   client.Reader // without a cache
 	recorder events.EventRecorder
-	pod      client.ObjectKey // the operator's own; empty outside of a pod
+	pod      client.ObjectKey // the operator's own pod; empty outside of a pod
 	logged   map[string]time.Time
 }
 
@@ -89,12 +89,12 @@ func (r *readiness) report(ctx context.Context, now time.Time) {
 	}
 }
 
-// record creates an Event about the operator's own pod. Events with the same action are merged, so each problem has another action.
+// record creates an Event about the operator's own pod. The API merges Events with the same action, so each problem has a different action.
 func (r *readiness) record(ctx context.Context, problem string) {
 	if r.pod.Name == "" {
 		return
 	}
-	pods := &corev1.PodList{} // the operator may list pods and not get one
+	pods := &corev1.PodList{} // the operator has the right to list pods, but not to get one
 	named := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", r.pod.Name)}
 	var about runtime.Object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.pod.Namespace, Name: r.pod.Name}}
 	if err := r.reader.List(ctx, pods, client.InNamespace(r.pod.Namespace), named); err == nil && len(pods.Items) == 1 {

@@ -36,7 +36,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// reported bounds the time until the operator reports what keeps it from working. Only a hang exhausts it.
+// reported is the time limit for the report of a problem by the operator. Only a hang exceeds the limit.
 const reported = 5 * time.Minute
 
 var (
@@ -166,7 +166,7 @@ func TestOlderDefinitions(t *testing.T) {
 		delete(properties["status"].Properties, "conditions")
 		delete(properties["spec"].Properties, "pause")
 		storage := properties["spec"].Properties["storage"]
-		storage.XValidations = nil // they read the field
+		storage.XValidations = nil // the rules of storage read the field
 		delete(storage.Properties, "size")
 		properties["spec"].Properties["storage"] = storage
 	}
@@ -190,7 +190,7 @@ func TestMissingRights(t *testing.T) {
 		}
 		for _, group := range rule.APIGroups {
 			if group == object.Foreign.Group || group == object.Route.Group {
-				continue // it is listed once the API server serves it
+				continue // the check includes these kinds once the API server serves them
 			}
 			for _, resource := range rule.Resources {
 				cached++

@@ -77,7 +77,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	return op, nil
 }
 
-// registerRedis adds RedisClusters to an operator, once their CRD is installed.
+// registerRedis adds RedisClusters to an operator when their CRD is installed.
 func registerRedis(ctx context.Context, op *Operator, images redis.Images) error {
 	servers := server.New(op.options.Redis)
 	closeAtEnd := manager.RunnableFunc(func(ctx context.Context) error {
@@ -91,7 +91,7 @@ func registerRedis(ctx context.Context, op *Operator, images redis.Images) error
 	return Register(ctx, op, redis.New(op.Renderer, images, servers, op.Parts.Client, op.GetAPIReader(), op.options.MinReady))
 }
 
-// registerBackups adds DataBackups and DataRestores to an operator, once their CRDs are installed.
+// registerBackups adds DataBackups and DataRestores to an operator when their CRDs are installed.
 func registerBackups(ctx context.Context, op *Operator) error {
 	if err := Register(ctx, op, backup.NewDataBackups(op.Parts.Client, op.GetAPIReader())); err != nil {
 		return err
@@ -99,19 +99,19 @@ func registerBackups(ctx context.Context, op *Operator) error {
 	return Register(ctx, op, backup.NewDataRestores(op.Parts.Client, op.GetAPIReader()))
 }
 
-// registerEtcd adds EtcdClusters to an operator, once their CRD is installed.
+// registerEtcd adds EtcdClusters to an operator when their CRD is installed.
 func registerEtcd(ctx context.Context, op *Operator, images etcd.Images) error {
 	return Register(ctx, op, etcd.New(op.Renderer, images, etcdserver.New(op.options.Etcd), op.Parts.Client, op.GetAPIReader(), op.options.MinReady))
 }
 
-// registerMySQL adds MySQLClusters to an operator, once their CRD is installed.
+// registerMySQL adds MySQLClusters to an operator when their CRD is installed.
 func registerMySQL(ctx context.Context, op *Operator, images cluster.Images) error {
 	options := op.options.MySQL
 	options.WellFor = op.options.MinReady
 	return Register(ctx, op, cluster.New(op.Renderer, images, options, op.Parts.Client, op.GetAPIReader()))
 }
 
-// registerCompat adds AppServices, ModelBoxes and CronTabs to an operator, once config/compat is installed.
+// registerCompat adds AppServices, ModelBoxes and CronTabs to an operator when config/compat is installed.
 func registerCompat(op *Operator, agent string) error {
 	if err := registerOptional(op, compat.NewAppServices(op.Renderer, op.Parts.Client)); err != nil {
 		return err
@@ -122,9 +122,9 @@ func registerCompat(op *Operator, agent string) error {
 	return registerOptional(op, compat.NewCronTabs(op.Renderer, op.Parts.Client, op.GetAPIReader(), agent))
 }
 
-// registerOptional makes an operator reconcile the resources of a kind as soon as the API server serves it and lets the operator watch it.
-// A CRD alone is not enough, because another operator may have installed that CRD. When CRD and rights are removed, the operator stays
-// ready.
+// registerOptional makes an operator reconcile the resources of a kind when the API server serves the kind and allows the operator to watch
+// it. The CRD alone is not sufficient, because another operator may have installed it. If the CRD and the rights are removed later, the
+// operator stays ready.
 func registerOptional[T client.Object, O any](op *Operator, kind reconcile.Kind[T, O]) error {
 	op.lists.Optional(kind.New())
 	waiter := &crdWaiter{
@@ -135,7 +135,7 @@ func registerOptional[T client.Object, O any](op *Operator, kind reconcile.Kind[
 	return op.Add(waiter)
 }
 
-// Register makes an operator reconcile the resources of a kind: from its start, or as soon as the API server serves the kind.
+// Register makes an operator reconcile the resources of a kind: from its start, or from the time at which the API server serves the kind.
 func Register[T client.Object, O any](ctx context.Context, op *Operator, kind reconcile.Kind[T, O]) error {
 	return op.whenServed(ctx, kind.GVK(), func(ctx context.Context) error { return control(ctx, op, kind) })
 }
@@ -177,7 +177,7 @@ func control[T client.Object, O any](ctx context.Context, op *Operator, kind rec
 	return nil
 }
 
-// whenServed calls a function as soon as the API server serves a kind: immediately, or after the start.
+// whenServed calls start when the API server serves a kind: immediately, or later while the operator runs.
 func (op *Operator) whenServed(ctx context.Context, gvk schema.GroupVersionKind, start func(context.Context) error) error {
 	if isServed(op.GetRESTMapper(), gvk) {
 		return start(ctx)

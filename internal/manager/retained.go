@@ -28,11 +28,11 @@ import (
 )
 
 const (
-	// retainedPerSecond bounds the sum of the writes of these controllers: after an upgrade every retained object needs one write.
+	// retainedPerSecond bounds the total write rate of these controllers: after an upgrade, every retained object needs one write.
 	retainedPerSecond = 10
-	// retainedAgain is the time after which an object that lost its annotations gets them again.
+	// retainedAgain is the time after which an object that has lost its annotations is annotated again.
 	retainedAgain = time.Minute
-	// retainedKnown bounds the objects whose last write is known, about 100 bytes each.
+	// retainedKnown bounds the number of objects whose last write is remembered, at about 100 bytes each.
 	retainedKnown = 4096
 )
 
@@ -43,12 +43,12 @@ var retainedKinds = []schema.GroupVersionKind{
 	object.ClaimKind,
 }
 
-// retention annotates objects that outlive their resource, so that Argo CD and Flux do not delete them. New objects carry the annotations
-// from the start. The controllers here annotate three sorts of older objects, once each: claims whose StatefulSet is older than the
-// annotations, objects of earlier versions of the operator, and objects that a resource no longer owns.
+// retention annotates objects that outlive their resource, so that Argo CD and Flux do not delete them. New objects get the annotations
+// when they are created. These controllers annotate older objects once: claims whose StatefulSet is older than the annotations, objects of
+// earlier versions of the operator, and objects that a resource no longer owns.
 type retention struct {
 	client  client.Client // reads come from the cache
-	version string        // of the operator
+	version string        // version of the operator
 	gvk     schema.GroupVersionKind
 	pace    flowcontrol.RateLimiter
 	written *lru.Cache // UID -> time of the last write
@@ -103,7 +103,7 @@ func (r *retention) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 
 func (r *retention) annotate(ctx context.Context, live *unstructured.Unstructured) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         live.GetUID(), // or Conflict
+		"uid":         live.GetUID(), // the write fails with Conflict if the UID differs
 		"annotations": object.WithoutPrune(nil, live.GetAnnotations()),
 	}})
 	if err != nil {

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// resourcePatience limits the wait until DataServices are served. After that time the process ends, and is restarted.
+	// resourcePatience limits the wait until the API server serves DataServices. After that time the process ends, and is restarted.
 	resourcePatience = 30 * time.Second
 	resourcePoll     = 200 * time.Millisecond
 	// servedPoll is the interval between checks for a kind that the API server does not serve yet.
 	servedPoll = 5 * time.Second
-	// optionalPoll is the interval for a kind that most clusters never serve; see Options.OptionalPoll.
+	// optionalPoll is the interval between checks for a kind that most clusters never serve; see Options.OptionalPoll.
 	optionalPoll = time.Minute
 )
 
-// isServed reports whether the API server serves a kind: whether its CRD is installed.
+// isServed reports whether the API server serves a kind, that is, whether the CRD is installed.
 func isServed(mapper meta.RESTMapper, gvk schema.GroupVersionKind) bool {
 	_, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	return err == nil
 }
 
-// awaitServed waits until the API server serves a kind: its CRD may be created at the same moment as this process.
+// awaitServed waits until the API server serves a kind: the CRD may be created at the same time as this process.
 func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVersionKind) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, resourcePoll, resourcePatience, true, func(context.Context) (bool, error) {
@@ -48,19 +48,20 @@ func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVe
 	return nil
 }
 
-// crdWaiter starts the controller or the watch of a kind as soon as the API server serves the kind. A missing CRD is no failure: it means
-// that the kind is not used.
+// crdWaiter starts the controller or the watch of a kind when the API server serves the kind. A missing CRD is no failure: the kind is then
+// not used.
 type crdWaiter struct {
 	mapper meta.RESTMapper
 	gvk    schema.GroupVersionKind
 	poll   time.Duration // the interval between checks
 	start  func(context.Context) error
-	wanted <-chan struct{} // closed when the kind is used; nil to poll from the start
-	// permitted reports whether the operator may watch the kind. It is called once the kind is served. Nil means always.
+	wanted <-chan struct{} // closed when a plan uses the kind; nil: poll from the start
+	// permitted reports whether the operator may watch the kind. It is called when the API server serves the kind. nil means always.
 	permitted func(context.Context) bool
 }
 
-// Start polls until the kind is served. For a foreign kind, which most clusters never use, polling begins when the kind is used.
+// Start polls until the API server serves the kind. For a foreign kind, which most clusters never use, polling begins when a plan uses the
+// kind.
 func (l *crdWaiter) Start(ctx context.Context) error {
 	if l.wanted != nil {
 		select {
@@ -83,7 +84,7 @@ func (l *crdWaiter) Start(ctx context.Context) error {
 	return l.start(ctx)
 }
 
-// NeedLeaderElection is false, so that a standby takes over with a full cache of this kind, too.
+// NeedLeaderElection returns false, so that a standby has a full cache of this kind when it becomes leader.
 func (*crdWaiter) NeedLeaderElection() bool { return false }
 
 // mayWatch reports whether the operator has the right to watch a kind in all namespaces that it watches.

@@ -19,8 +19,8 @@ import (
 // scrapePatience limits the wait of a scrape for the cache. A scrape does not wait if the cache is synced.
 const scrapePatience = time.Second
 
-// show provides the cached resources of a kind to the metrics while the operator runs. Standbys also run show: no series ends when the
-// leader changes.
+// show provides the cached resources of a kind to the metrics while the operator runs. It also runs on standbys, so that no series ends
+// when the leader changes.
 type show[T client.Object, O any] struct {
 	op     *Operator
 	kind   reconcile.Kind[T, O]
@@ -52,7 +52,7 @@ func (s *show[T, O]) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection is false: see show.
+// NeedLeaderElection returns false: see show.
 func (*show[T, O]) NeedLeaderElection() bool { return false }
 
 // list returns the cached resources without copying them.

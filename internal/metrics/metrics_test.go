@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// A scrape reports each existing resource once, and no deleted one.
+// A scrape reports each existing resource once, and no deleted resource.
 func TestSeriesAreThoseOfTheResources(t *testing.T) {
 	t.Parallel()
 	series := metrics.SeriesOf("Probe")

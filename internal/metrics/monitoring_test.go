@@ -49,7 +49,7 @@ func groups(t *testing.T) (plain []byte, rules []rule) {
 	return object.Spec, spec.Groups[0].Rules
 }
 
-// Every alert leads to its section of the runbooks, and every section is an alert's.
+// Every alert has a link to its section of the runbooks, and every section belongs to an alert.
 func TestEveryAlertHasItsRunbook(t *testing.T) {
 	t.Parallel()
 	var sections []string
@@ -112,7 +112,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What others have: Kubernetes' client, controller-runtime, Go, Prometheus itself.
+// The metrics of other programs: Kubernetes' client, controller-runtime, Go, Prometheus itself.
 var foreign = []string{
 	"ALERTS", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds_bucket", "go_gc_gomemlimit_bytes",
 	"leader_election_master_status", "process_resident_memory_bytes", "rest_client_requests_total", "up", "workqueue_depth",
@@ -137,7 +137,7 @@ func TestEveryMetricExists(t *testing.T) {
 		c.Describe(described)
 	}
 	close(described)
-	metrics.Redis.Set(types.NamespacedName{Namespace: "a", Name: "b"}, 1, map[string]int{"master": 1}, 0) // it has none before the first cluster
+	metrics.Redis.Set(types.NamespacedName{Namespace: "a", Name: "b"}, 1, map[string]int{"master": 1}, 0) // the metric has no series before the first cluster
 	quoted := regexp.MustCompile(`fqName: "([a-z_]+)"`)
 	for d := range described {
 		name := quoted.FindStringSubmatch(d.String())[1]
@@ -176,7 +176,7 @@ func TestEveryMetricExists(t *testing.T) {
 	}
 }
 
-// Every metric of the operator's is in docs/operations.md, under its name without the kind.
+// docs/operations.md has every metric of the operator, under its name without the kind.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	t.Parallel()
 	docs := string(file(t, "docs", "operations.md"))
@@ -188,7 +188,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	close(described)
 	for d := range described {
 		name := regexp.MustCompile(`fqName: "([a-z_0-9]+)"`).FindStringSubmatch(d.String())[1]
-		name = strings.TrimPrefix(name, "dataservice_") // or that of another kind
+		name = strings.TrimPrefix(name, "dataservice_") // or the prefix of another kind
 		assert.Assert(t, strings.Contains(docs, name+"`") || strings.Contains(docs, name+"{"), "docs/operations.md does not tell of %s", name)
 	}
 }

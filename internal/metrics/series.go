@@ -16,7 +16,7 @@ import (
 // Resource is the input of the metrics of one resource.
 type Resource struct {
 	Namespace, Name string
-	Phase           string // empty until its first reconciliation
+	Phase           string // empty until the first reconciliation
 	Generation      int64
 	Observed        int64 // the generation that the status describes
 	Paused          bool
@@ -25,13 +25,13 @@ type Resource struct {
 	Parts           []Part
 	Members         map[string]int // number of servers by state; nil if the kind does not report it
 	Backups         *Backups       // nil without declared backups
-	Claims          []string       // those with its data; nil if the kind does not report them
+	Claims          []string       // claims with data of the resource; nil if the kind does not report them
 }
 
 // Backups is the input of the metrics of a resource's backups.
 type Backups struct {
-	// LastSuccessful and LastVerified are the times of the last successful backup and check. Before the first one they are the time at
-	// which the wait for it began. Zero if none is declared.
+	// LastSuccessful and LastVerified are the times of the last successful backup and check. Before the first success, each is the time at
+	// which the wait for the success began. Zero if no such run is declared.
 	LastSuccessful, LastVerified time.Time
 	// Every and VerifyEvery are the longest times between two runs of the respective schedule; 0 for none.
 	Every, VerifyEvery time.Duration
@@ -41,10 +41,10 @@ type Backups struct {
 type Part struct {
 	Name    string
 	Ready   bool
-	Since   time.Time // time of the last change of its phase; zero if unknown
+	Since   time.Time // time of the last change of Phase; zero if unknown
 	Pods    int32     // the ready pods
 	Desired int32
-	Waits   bool // its new revision waits for other parts
+	Waits   bool // the new revision waits for other parts
 }
 
 // Series are the metrics of the resources of one kind. All except TimeToReady are computed from the current resources at each scrape. So a
@@ -208,7 +208,7 @@ var isKnown = map[string]bool{
 	"BackupHealthy": true, "Recoverable": true, "DatabaseSwitch": true, "Available": true, "CertificatesValid": true, "Redundant": true,
 }
 
-// wordLimit is longer than any phase, step or reason of the operator's.
+// wordLimit is longer than any phase, step or reason of the operator.
 const wordLimit = 40
 
 // word returns a text of one word unchanged, and "Other" for any other text: texts of a status become labels.

@@ -17,22 +17,22 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// PartArchive is the suffix of the part that archives; it follows the component's name. Names of users have no dot.
+// PartArchive is the suffix of the part that archives. It follows the component's name. Names that users choose have no dot.
 const PartArchive = ".archive"
 
 // containerArchive is the working container of the archive.
 const containerArchive = "archive"
 
 // giveUp is the time without success after which the archive exits with the reason (--give-up in the chart). A container that has run for
-// longer than giveUp archives, whatever the reason why the previous container ended.
+// longer than giveUp is archiving, whatever the reason why the previous container ended.
 const giveUp = 2 * time.Minute
 
 // Observed is the observation of a database's backups.
 type Observed struct {
-	// Declared is the spec's declaration; nil for no backups.
+	// Declared is the declaration of backups in the spec; nil for none.
 	Declared *dsv1.Backup
-	// Component is the name of the database's component, such as mysql. IsStopped reports whether the database should have no pod: then no
-	// run is overdue.
+	// Component is the name of the database's component, such as mysql. IsStopped reports whether the database should have no pod. In that
+	// case, no run counts as overdue.
 	Component string
 	IsStopped bool
 	// Jobs and Archive are the pods of these parts.
@@ -41,8 +41,8 @@ type Observed struct {
 	Unfinished []backup.Unfinished
 }
 
-// JudgeBackups returns the next status of the backups, and the verdicts for the conditions BackupHealthy and Recoverable; nil for a
-// condition to remove. Times only grow: the pods that reported an earlier time are deleted eventually.
+// JudgeBackups returns the next status of the backups, and the verdicts for the conditions BackupHealthy and Recoverable (nil removes a
+// condition). Times in the status only increase, because the pods that reported an earlier time are deleted eventually.
 func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *dsv1.BackupStatus, healthy, recoverable *backup.Verdict) {
 	if o.Declared == nil {
 		return nil, nil, nil
@@ -55,7 +55,7 @@ func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *d
 	backup.TakeBackup(&next.LastSuccessful, &next.LastID, &next.Warnings, good)
 	verified, refuted := backup.Last(o.Jobs, o.Component+labelVerify)
 	backup.Take(&next.LastVerified, &next.VerifiedID, verified)
-	if refuted != nil && refuted.Verified { // the archive failed, not the backup
+	if refuted != nil && refuted.Verified { // the archive has the fault, not the backup
 		backup.Take(&next.LastVerified, &next.VerifiedID, refuted)
 	}
 	healthy = cmp.Or(backup.Stuck(o.Unfinished), judgeRuns(next, o, bad, refuted, now))
@@ -67,10 +67,10 @@ func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *d
 	return next, healthy, recoverable
 }
 
-// labelVerify is the suffix of the label of Jobs that check backups.
+// labelVerify is the suffix in the label of Jobs that check backups.
 const labelVerify = "-verify"
 
-// unusable returns the verdict that the last check restored a good backup but could not replay the archive. It returns nil if the replay
+// unusable returns a verdict if the last check restored a good backup, but could not replay the archive. It returns nil if the replay
 // succeeded, or if a newer check or a newer backup exists.
 func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdict {
 	if refuted == nil || !refuted.Verified || verified != nil && !verified.Ended.Before(&refuted.Ended) || !refuted.IsNewer(s.LastSuccessful) {
@@ -107,7 +107,7 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 		Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
 }
 
-// judgeArchive judges the archive by its newest pod. The pod is ready while the latest moments can be restored.
+// judgeArchive judges the archive by its newest pod. That pod is ready while the latest moments can be restored.
 func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *backup.Verdict {
 	if o.IsStopped {
 		return &backup.Verdict{Reason: dsv1.ReasonArchiveStopped, Message: "the database is stopped, and the archive with it"}
@@ -134,7 +134,7 @@ func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *backup.Verdi
 	return starting
 }
 
-// newest returns the last created pod that is not being deleted, or nil.
+// newest returns the pod that was created last and is not being deleted, or nil.
 func newest(pods []*corev1.Pod) (found *corev1.Pod) {
 	for _, p := range pods {
 		if p.DeletionTimestamp == nil && (found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
@@ -144,8 +144,8 @@ func newest(pods []*corev1.Pod) (found *corev1.Pod) {
 	return found
 }
 
-// Gap returns the time at which the archive found a gap in the binary log. It returns nil without a gap, or if a backup is newer than the
-// gap.
+// Gap returns the time at which the archive found a gap in the binary log. It returns nil if there is no gap, or if a backup is newer than
+// the gap.
 func (o Observed) Gap() *metav1.Time {
 	pod := newest(o.Archive)
 	if o.IsStopped || pod == nil || health.IsReady(pod) {
@@ -159,7 +159,7 @@ func (o Observed) Gap() *metav1.Time {
 	return nil
 }
 
-// lastWord returns the last termination of a container and its report, or nil.
+// lastWord returns the last termination of a container and the report in it, or nil.
 func lastWord(c corev1.ContainerStatus) (end *corev1.ContainerStateTerminated, said contract.Result) {
 	if end = c.LastTerminationState.Terminated; c.State.Terminated != nil {
 		end = c.State.Terminated
@@ -170,8 +170,8 @@ func lastWord(c corev1.ContainerStatus) (end *corev1.ContainerStateTerminated, s
 	return end, said
 }
 
-// judgeContainer returns the verdict on an archive that is not ready, from the state and the last report of its container; nil if these
-// show no reason.
+// judgeContainer returns the verdict about an archive that is not ready, from the state and the last report of its container. It returns
+// nil if they show no reason.
 func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *backup.Verdict {
 	running := c.State.Running
 	_, said := lastWord(c)

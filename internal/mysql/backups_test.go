@@ -35,7 +35,7 @@ func good(id string) string { return fmt.Sprintf(`{"ok":true,"id":%q}`, id) }
 
 const full = `{"ok":false,"reason":"StoreFull","message":"the store is full"}`
 
-// The reports of Jobs' pods determine times and a condition. Times never go back.
+// The reports of Jobs' pods determine times and a condition. Times never decrease.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	plain, checked := &dsv1.Backup{}, &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}}
@@ -83,7 +83,7 @@ func TestRuns(t *testing.T) {
 	assert.Assert(t, next == nil && healthy == nil && recoverable == nil, "none is declared any more")
 }
 
-// Warnings of a scheduled backup reach the status and the condition, and stay until a newer backup has none.
+// The status and the condition have the warnings of a scheduled backup until a newer backup has no warnings.
 func TestWarningsOfABackup(t *testing.T) {
 	t.Parallel()
 	const warned = `{"ok":true,"id":"a","warnings":["table a.b is MyISAM","resource groups are not in the backup"]}`
@@ -107,13 +107,13 @@ func TestWarningsOfABackup(t *testing.T) {
 			var list []metav1.Condition
 			healthy.Set(reconcile.Conditions{List: &list, Now: at(5)}, dsv1.ConditionBackupHealthy)
 			assert.Assert(t, strings.HasSuffix(list[0].Message, c.message), "%s", list[0].Message)
-			again, _, _ := JudgeBackups(next, Observed{Declared: c.declared, Component: "mysql"}, at(6).Time) // the pods are deleted
+			again, _, _ := JudgeBackups(next, Observed{Declared: c.declared, Component: "mysql"}, at(6).Time) // the pods were deleted
 			assert.DeepEqual(t, again, next)
 		})
 	}
 }
 
-// BackupHealthy is false if no backup or no check has completed within the time of its schedule.
+// BackupHealthy is false if no backup or no check has completed in the interval of its schedule.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	now := at(0)
@@ -124,15 +124,15 @@ func TestOverdue(t *testing.T) {
 		assert.Equal(t, healthy.Reason, reason)
 		assert.Equal(t, healthy.Good, reason == dsv1.ReasonVerified)
 	}
-	// In the night of spring the time of both does not exist.
+	// In the night of the change to summer time, this time does not exist.
 	zone := &dsv1.Backup{Schedule: "30 2 * * *", TimeZone: "Europe/Berlin", Verify: &dsv1.BackupVerify{Schedule: "30 2 * * *"}}
 	known := &dsv1.BackupStatus{LastSuccessful: ago(48), LastID: "a", LastVerified: ago(48), VerifiedID: "a"}
 	_, healthy, _ := JudgeBackups(known, Observed{Declared: zone, Component: "mysql"}, now.Time)
 	assert.Equal(t, healthy.Reason, dsv1.ReasonVerified)
 }
 
-// If a check finds the backup good but cannot replay the archive, BackupHealthy is true, and Recoverable is false until a newer check or a
-// newer backup.
+// A check finds the backup good, but cannot replay the archive. BackupHealthy is true. Recoverable is false until a newer check or a newer
+// backup exists.
 func TestArchiveThatCannotBeReplayed(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}, PointInTime: &dsv1.PointInTime{}}
@@ -155,9 +155,9 @@ func TestArchiveThatCannotBeReplayed(t *testing.T) {
 	}
 }
 
-// The state of the archive's pod determines a condition, with the reason of the agent while that is the cause. A failed check is reported
-// in the right condition: the archive's in Recoverable, any other in BackupHealthy. The reports are those of the agent's TestChecksThatFail
-// for each way to break a check.
+// The state of the archive's pod determines a condition. While the agent's report is the cause, the condition has the agent's reason. A
+// failed check is reported in the right condition: a fault of the archive in Recoverable, any other fault in BackupHealthy. The reports are
+// those of the agent's TestChecksThatFail, one for each way to break a check.
 func TestBrokenChecks(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}, PointInTime: &dsv1.PointInTime{}}

@@ -18,20 +18,20 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Data holds the operator's decisions about the database's data.
+// Data holds the operator's decisions about the data of a database.
 type Data struct {
 	Records []reconcile.Record
-	// Serves reports whether users of the database may run.
+	// Serves reports whether the services that use the database may run.
 	Serves bool
 
 	doubt    *reconcile.Doubt
 	objects  []*unstructured.Unstructured
-	revision string // empty when the objects are as planned
-	note     string // shown to users; it is not a problem
+	revision string // empty if the objects are as planned
+	note     string // a note for users, not a problem
 }
 
-// PlanData reads the volume, the record and the pods of the database in use, and decides the form of its objects. parts are the parts of
-// the DataService; all is nil if no server runs in the cluster.
+// PlanData reads the volume, the record and the pods of the database in use, and decides the form of the database's objects. parts are the
+// parts of the DataService. all is nil if no database server runs in the cluster.
 func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcile.Inputs) (*Data, error) {
 	d := &Database{
 		Name: spec.Database, HasVolume: spec.Workload == object.StatefulSetKind.Kind || spec.Workload == "Deployment",
@@ -61,7 +61,7 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 	if objects, err = KeepBackups(objects, in.Lookup, spec.Owner); err != nil {
 		return nil, err
 	}
-	if !d.HasVolume { // a server elsewhere, or without data
+	if !d.HasVolume { // a server outside of the cluster, or without data
 		found.objects = objects
 		return found, found.stop(d.Name, other, all, spec.Owner)
 	}
@@ -71,8 +71,8 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 	return found, found.stop(d.Name, other, all, spec.Owner)
 }
 
-// recorded returns the planned record, the doubt of the database, and whether its data is known. isAlone reports whether no pod of another
-// database exists.
+// recorded returns the planned record, the doubt about the database, and whether its data is known. isAlone reports whether no pod of
+// another database exists.
 func recorded(spec Declared, d *Database, parts []reconcile.Part, isAlone bool) (found *Data, isKnown bool, err error) {
 	found, isKnown = &Data{Serves: isAlone && d.Serves() && d.Doubt() == nil}, true
 	if record := d.Recorded(); record != nil {
@@ -90,7 +90,7 @@ func recorded(spec Declared, d *Database, parts []reconcile.Part, isAlone bool) 
 	return found, isKnown, nil
 }
 
-// needsAgent refuses changes that are impossible or unsafe while the image of the agent is unknown.
+// needsAgent refuses changes that are impossible or unsafe while the agent's image is unknown.
 func needsAgent(spec Declared, live *unstructured.Unstructured, all *Databases, objects []*unstructured.Unstructured) error {
 	const unknown = "the image of the agent, which an operator outside of a pod does not know: set RELATED_IMAGE_AGENT"
 	switch {
@@ -106,7 +106,7 @@ func needsAgent(spec Declared, live *unstructured.Unstructured, all *Databases, 
 	return nil
 }
 
-// stop plans the database without a pod while a pod of another database exists, or while its record marks it as replaced.
+// stop plans the database without a pod while a pod of another database exists, or while the database's record names a replacement.
 func (d *Data) stop(database, other string, all *Databases, owner object.Owner) (err error) {
 	switch {
 	case other != "":
@@ -122,8 +122,8 @@ func (d *Data) stop(database, other string, all *Databases, owner object.Owner) 
 	return err
 }
 
-// lookUp reads the record of a database and, if it has a volume, the claim, the pods and the workload. It returns the workload, or nil, and
-// the name of a pod of another database, or "".
+// lookUp reads the record of a database and, if it has a volume, the claim, the pods and the workload. It returns the workload or nil, and
+// the name of a pod of another database or "".
 func lookUp(d *Database, workload string, in reconcile.Inputs) (live *unstructured.Unstructured, other string, err error) {
 	if d.Record, err = in.Lookup("ConfigMap", RecordName(d.Name)); err != nil || !d.HasVolume {
 		return nil, "", err
@@ -144,7 +144,7 @@ func lookUp(d *Database, workload string, in reconcile.Inputs) (live *unstructur
 	return live, other, err
 }
 
-// isFree refuses a component with a ConfigMap of the record's name.
+// isFree refuses a component that has a ConfigMap with the record's name.
 func isFree(parts []reconcile.Part, name string) error {
 	for i := range parts {
 		for _, o := range parts[i].Objects {

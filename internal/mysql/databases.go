@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Component is the name of the database among the components of a DataService, and of the part that renders it.
+// Component is the name of the database in a DataService: that of its component, and of the part that renders it.
 const Component = "mysql"
 
 // kindDaemonSet is the kind of a database without a volume.
@@ -25,13 +25,13 @@ type Declared struct {
 	*dsv1.MySQL
 
 	Owner      object.Owner
-	Generation int64  // of the spec
-	Database   string // its name, which the workload has, too
-	Path       string // of the component in the spec
-	Workload   string // its kind; "" if no server runs in the cluster
+	Generation int64  // generation of the spec
+	Database   string // name of the database and of its workload
+	Path       string // path of the component in the spec
+	Workload   string // kind of the workload; "" if no server runs in the cluster
 }
 
-// Databases holds the state of a DataService's databases, one of which is in use.
+// Databases holds the state of a DataService's databases. One of them is in use.
 type Databases struct {
 	Verdict
 
@@ -41,23 +41,24 @@ type Databases struct {
 	records map[string]*unstructured.Unstructured
 	claim   *unstructured.Unstructured
 
-	// Halted are the parts that should have no pods. Remains names their remaining pods and Jobs, and those of other databases.
+	// Halted are the parts that should have no pods. Remains names the pods and Jobs of these parts that still exist, and those of other
+	// databases.
 	Halted  []haltedPart
 	Remains []string
-	// IsStarting reports whether halted parts get their pods back.
+	// IsStarting reports whether halted parts get their pods again.
 	IsStarting bool
-	// IsOther reports whether the database in use waits for a pod of another database to end.
+	// IsOther reports whether the database in use waits until a pod of another database has ended.
 	IsOther bool
-	// Takeover is the change of one server to several members; nil for none.
+	// Takeover is the change of a single server to several members; nil for none.
 	Takeover *Takeover
-	// IsLeaving reports whether the pod of a single server must end because a member takes over its volume.
+	// IsLeaving reports whether the pod of a single server must end because a member takes over the server's volume.
 	IsLeaving bool
-	in        reconcile.Inputs // of the pass that judges and takes the step
-	spec      Declared         // that is judged
-	secret    string           // opens the database in use; "" for the default name
+	in        reconcile.Inputs // inputs of the pass that judges and runs the step
+	spec      Declared         // the judged spec
+	secret    string           // the Secret that opens the database in use; "" for the default name
 }
 
-// haltedPart is a part that should have no pods, with its planned workloads.
+// haltedPart is a part that should have no pods, and the workloads of the part.
 type haltedPart struct {
 	Name      string
 	Workloads []*unstructured.Unstructured
@@ -77,7 +78,7 @@ func FindDatabases(spec Declared, in reconcile.Inputs) (*Databases, error) {
 		}
 		d.judge(running)
 	}
-	if d.IsStopping { // the consent must still be in the spec when services stop
+	if d.IsStopping { // when services stop, the spec must still have the consent
 		if err := d.isCurrent(); err != nil {
 			return nil, err
 		}
@@ -117,7 +118,7 @@ func (d *Databases) look(in reconcile.Inputs) (running []string, err error) {
 	return running, err
 }
 
-// lookLive reads the records of both databases of a switch, and the wanted claim, from the API server.
+// lookLive reads the records of both databases of a switch, and the claim of the wanted database, from the API server.
 func (d *Databases) lookLive(in reconcile.Inputs) error {
 	for _, database := range []string{d.Active, d.Wanted} {
 		if database == "" {
@@ -155,7 +156,7 @@ func (d *Databases) hasOthers() bool {
 	return false
 }
 
-// judge computes the verdict from the read objects.
+// judge computes the verdict from the objects that were read.
 func (d *Databases) judge(running []string) {
 	f := Facts{
 		Wanted: d.Wanted, Accepted: d.spec.AcceptLoss, IsRetained: d.spec.Storage.Retention != dsv1.RetentionDelete, Running: running,
@@ -174,7 +175,7 @@ func (d *Databases) judge(running []string) {
 	d.Verdict = JudgeSwitch(f)
 }
 
-// InUse returns the spec of the database in use, which is spec itself if the spec names that database.
+// InUse returns the spec of the database in use. It is spec if spec names that database.
 func (d *Databases) InUse(spec *dsv1.MySQL) *dsv1.MySQL {
 	if d == nil {
 		return spec

@@ -2,23 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mysql protects the data of a DataService's database. A pass calls CheckForm, FindDatabases, PlanData and Databases.Halt for its
-// plan, and Databases.Steps for its next write. These functions use the clients that the pass gives them. The following files are pure.
-// Each makes one decision:
+// plan, and Databases.Steps for its next write. These functions use the clients of the pass. The following files are pure. Each makes one
+// decision:
 //
-//   - guard.go: which volume has the data, and whether a database runs on another volume. The check in the pod decides in the end (cmd/agent),
-//     because Kubernetes starts pods without the operator.
-//   - form_rules.go: whether a database of one server would replace a MySQLCluster, or the reverse.
+//   - guard.go: which volume has the data, and whether a database runs on another volume. The check in the pod makes the final decision
+//     (cmd/agent), because Kubernetes starts pods without the operator.
+//   - form_rules.go: whether a single server would replace a MySQLCluster, or a MySQLCluster a single server.
 //   - switch_rules.go: which database is in use, and whether another database may replace it.
-//   - backups.go: whether the backups of a database are well, by the reports of their pods.
+//   - backups.go: whether the backups of a database are good, by the reports of their pods.
 //
 // # Switches between databases
 //
-// The spec names the wanted database and repeats the loss that the switch causes. The database in use is read only from the cluster: so the
-// decision does not depend on the memory of the operator.
+// The spec names the wanted database and repeats the loss that the switch causes. The database in use is read only from the cluster, so
+// that the decision does not depend on the memory of the operator.
 //
-// Each database has a record. At most one record is clean: that of the database in use. Every other record names the database that replaced
-// its own, the turn and the time. While no record is clean, the record with the highest turn names the database in use. A switch consists
-// of three writes, each of one record:
+// Each database has a record. At most one record is clean: that of the database in use. Every other record has the name of the database
+// that replaced its own database, the turn and the time. While no record is clean, the record with the highest turn has the name of the
+// database in use. A switch consists of three writes. Each write changes one record:
 //
 //  1. Enlist: the record of the wanted database is marked as replaced by the one in use. From then on the wanted database is recorded, and
 //     its server cannot start.

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// FindForm returns the declared form, and the existing objects of the other form. The error is for users if the declared form may not run:
-// then nothing is changed.
+// FindForm returns the declared form, and the existing objects of the other form. If the declared form must not run, it returns an error
+// for users, and nothing changes.
 func FindForm(spec Declared, in reconcile.Inputs) (*Form, error) {
 	form, err := formOf(spec, in)
 	if err != nil {
@@ -64,7 +64,7 @@ func formOf(spec Declared, in reconcile.Inputs) (*Form, error) {
 	return form, form.findServer(in)
 }
 
-// findServer finds the existing objects of one server: those with names that a MySQLCluster also uses, and the pod.
+// findServer finds the existing objects of a single server: those whose names a MySQLCluster also uses, and the pod.
 func (f *Form) findServer(in reconcile.Inputs) error {
 	for _, of := range []struct{ kind, suffix string }{
 		{"StatefulSet", ""}, {"Deployment", ""}, {"Service", ""}, {"NetworkPolicy", ""}, {"PodDisruptionBudget", ""},

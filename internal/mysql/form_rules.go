@@ -10,41 +10,41 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Form is the form in which a DataService declares its database, with the existing objects of the other form. One server and a MySQLCluster
-// store data differently, so neither may start in place of the other.
+// Form is the form in which a DataService declares its database, with the existing objects of the other form. A single server and a
+// MySQLCluster store data differently, so neither may start instead of the other.
 type Form struct {
-	// Name is the name of the wanted database. IsReplicated reports whether it is a MySQLCluster, IsElsewhere whether it runs elsewhere,
-	// and IsImported whether a new database is copied from a running server.
+	// Name is the name of the wanted database. IsReplicated reports whether it is a MySQLCluster, IsElsewhere whether it runs outside of
+	// the cluster, and IsImported whether it is a new copy of a running server.
 	Name                                  string
 	IsReplicated, IsElsewhere, IsImported bool
 
-	// Records are the records of databases of one server. IsTaken reports whether a Service with the name of the database belongs to the
+	// Records are the records of single-server databases. IsTaken reports whether a Service with the database's name belongs to the
 	// DataService itself.
 	Records []Record
 	IsTaken bool
 	// Clusters are the MySQLClusters of the DataService.
 	Clusters []string
-	// Claim is the owner of the claim of the first pod of a database with that name: ClaimOfServer, ClaimOfCluster or "".
+	// Claim is the owner of the claim of the database's first pod: ClaimOfServer, ClaimOfCluster or "".
 	Claim string
-	// Mark is the volume's mark in the clean record of a single server with that name; "" for none.
+	// Mark is the mark of the volume in the clean record of a single server with that name; "" for none.
 	Mark string
-	// Left names the remaining objects of a single server with that name.
+	// Left names the objects of a single server with that name that still exist.
 	Left []string
-	// Cluster is the MySQLCluster of that name; nil for none.
+	// Cluster is the MySQLCluster with that name; nil for none.
 	Cluster *unstructured.Unstructured
 }
 
-// Stage is the state of a change of the form.
+// Stage is the stage of a change of the form.
 type Stage string
 
-// The stages. One server becomes several members in the order Check, Remove, Declared. The label of the claim is written between Check and
-// Remove. An import begins with Import.
+// The stages. A change from a single server to several members passes through Check, Remove and Declared. Between Check and Remove, the
+// label of the claim is written. An import begins with Import.
 const (
 	StageDeclared Stage = ""       // the declared form runs
-	StageKeep     Stage = "Keep"   // a MySQLCluster continues although one server is declared
-	StageImport   Stage = "Import" // one server copies a running server, and then becomes several members
-	StageCheck    Stage = "Check"  // one server runs until the first member may take over its data
-	StageRemove   Stage = "Remove" // the objects and the pod of one server are deleted; its volume stays
+	StageKeep     Stage = "Keep"   // a MySQLCluster continues although a single server is declared
+	StageImport   Stage = "Import" // a single server copies a running server, and then becomes several members
+	StageCheck    Stage = "Check"  // a single server runs until the first member may take over its data
+	StageRemove   Stage = "Remove" // the objects and the pod of a single server are deleted; its volume is retained
 )
 
 // Stage returns the stage of the change to the declared form.
@@ -63,29 +63,29 @@ func (f *Form) Stage() Stage {
 	return StageDeclared
 }
 
-// hasData reports whether a database of one server is recorded as having data.
+// hasData reports whether a record shows that a single server has data.
 func (f *Form) hasData() bool {
 	return slices.ContainsFunc(f.Records, func(r Record) bool { return r.isClean() || r.HasData && r.Database == f.Name })
 }
 
-// Stays reports whether the database stays a MySQLCluster although one server is declared, because members have its data.
+// Stays reports whether the database remains a MySQLCluster although a single server is declared, because the data belongs to members.
 func (f *Form) Stays() bool {
 	return !f.IsElsewhere && !f.IsReplicated && (f.Claim == ClaimOfCluster || slices.Contains(f.Clusters, f.Name))
 }
 
-// isOnlyServer reports whether the database with that name is a single server and the only database in use.
+// isOnlyServer reports whether the database with that name is a single server, and the only database in use.
 func (f *Form) isOnlyServer() bool {
 	return len(f.Clusters) == 0 && slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database == f.Name && r.isClean() }) &&
 		!slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database != f.Name && r.isClean() })
 }
 
-// The owners of a claim, by its label.
+// The owners of a claim, according to the claim's label.
 const (
 	ClaimOfServer  = "mysql"
 	ClaimOfCluster = "mysql.cluster"
 )
 
-// Refusal returns the field that must change and the reason, or "" if the declared form may run. Running objects stay unchanged.
+// Refusal returns the field that must change and the reason; "" if the declared form may run. It does not change running objects.
 func (f *Form) Refusal() (field, why string) {
 	const keep = "; until then the database continues unchanged"
 	switch {
@@ -96,7 +96,7 @@ func (f *Form) Refusal() (field, why string) {
 	case len(f.Clusters) == 0:
 		return "", ""
 	case f.IsElsewhere && !slices.Contains(f.Clusters, f.Name):
-		return "", "" // the cluster is removed when the database elsewhere answers, and its claims stay
+		return "", "" // the cluster is removed when the external database answers; its claims are retained
 	case f.IsElsewhere:
 		return "name", fmt.Sprintf("must be another one than %s while MySQLCluster %s runs, whose Service has that name%s", f.Name, f.Name, keep)
 	}

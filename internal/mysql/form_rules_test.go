@@ -20,8 +20,8 @@ func TestForms(t *testing.T) {
 	server, replaced := Record{Database: "db", HasData: true}, Record{Database: "old", HasData: true, ReplacedBy: "db"}
 	for name, c := range map[string]struct {
 		form  Form
-		field string   // "" if it may run
-		says  []string // in the refusal
+		field string   // "" if the form may run
+		says  []string // texts in the refusal
 		stage Stage
 	}{
 		"one server":                         {form: Form{Claim: ClaimOfServer}},
@@ -69,8 +69,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Several members are created from a backup only if neither a MySQLCluster without a backup exists nor a server whose data the members
-// would take over.
+// Several members are restored from a backup only if two things do not exist: a MySQLCluster without a backup, and a server whose data the
+// members would take over.
 func TestMembersAreRestoredOnce(t *testing.T) {
 	t.Parallel()
 	cluster := func(spec map[string]any) *unstructured.Unstructured {

@@ -18,15 +18,15 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Steps that create a backup: the one after a gap in the binary log, and the first one after one server became several members.
+// Steps that create a backup: after a gap in the binary log, and after a single server has become several members.
 const (
 	stepBackUp      = "BackUpAfterGap"
 	stepFirstBackup = "BackUpFirst"
 )
 
-// JobAfterGap returns the Job that creates a backup after a gap: without that backup, no later time can be restored. It returns nil if
-// there is no gap, or if the Job exists. One Job is created per gap. The condition BackupHealthy reports the result; if the Job fails, the
-// next scheduled backup follows.
+// JobAfterGap returns the Job that creates a backup after a gap. Without this backup, no later moment can be restored. It returns nil if
+// there is no gap, or if the Job exists. Each gap has one Job. The condition BackupHealthy reports the result. If the Job fails, the next
+// scheduled backup follows.
 func JobAfterGap(ctx context.Context, c client.Client, of backup.Of, component string, gap *metav1.Time) (*batchv1.Job, error) {
 	if gap == nil {
 		return nil, nil
@@ -34,13 +34,13 @@ func JobAfterGap(ctx context.Context, c client.Client, of backup.Of, component s
 	return jobOnce(ctx, c, of, component, fmt.Sprintf("%d", gap.Unix()))
 }
 
-// FirstJob returns the Job that creates the first backup after one server became several members: the archive of members does not continue
-// the backups of that server. It returns nil if the Job exists.
+// FirstJob returns the Job that creates the first backup after a single server has become several members, because the archive of members
+// does not continue the server's backups. It returns nil if the Job exists.
 func FirstJob(ctx context.Context, c client.Client, of backup.Of, component string) (*batchv1.Job, error) {
 	return jobOnce(ctx, c, of, component, "first")
 }
 
-// jobOnce returns the Job with a name suffix that creates a backup, or nil if the Job exists.
+// jobOnce returns the Job that creates a backup, with a suffix in its name. It returns nil if the Job exists.
 func jobOnce(ctx context.Context, c client.Client, of backup.Of, component, suffix string) (*batchv1.Job, error) {
 	source, err := backup.Reader{Client: c}.Source(ctx, of, component)
 	if source == nil || err != nil {
@@ -57,13 +57,12 @@ func jobOnce(ctx context.Context, c client.Client, of backup.Of, component, suff
 	return nil, nil
 }
 
-// BackUp returns the step that creates a Job after a gap. If the Job exists, an earlier pass created it, and the cache does not show it
-// yet.
+// BackUp returns the step that creates a Job after a gap. If the Job exists, an earlier pass created it and the cache does not show it yet.
 func BackUp(c client.Client, job *batchv1.Job) reconcile.Step {
 	return makeJob(c, job, stepBackUp, "the binary log has a gap, and moments after the gap can be restored from the next backup on")
 }
 
-// BackUpFirst returns the step that creates the first backup of members that were one server.
+// BackUpFirst returns the step that creates the first backup of members that were a single server.
 func BackUpFirst(c client.Client, job *batchv1.Job) reconcile.Step {
 	return makeJob(c, job, stepFirstBackup, "the members have no backup yet, and backups of the single server do not continue in their archive")
 }

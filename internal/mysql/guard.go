@@ -17,14 +17,14 @@ import (
 
 // The keys of a record that only the operator reads. Package contract has the keys that the agent's guard also reads.
 const (
-	keyReplacedAt = "replacedAt" // the time of the replacement; missing for a database that was never in use
+	keyReplacedAt = "replacedAt" // time of the replacement; missing for a database that was never in use
 	keySwitch     = "switch"     // the number of the write that replaced the database
 )
 
 // The reasons of doubts.
 const (
 	ReasonDataLost = "DataLost"
-	// ReasonVolumeBeingDeleted: the volume with the data is deleted as soon as its pod ends.
+	// ReasonVolumeBeingDeleted: the volume with the data will be deleted when its pod ends.
 	ReasonVolumeBeingDeleted = "VolumeBeingDeleted"
 	// ReasonFirstStart: the server ended while it created its first files, and cannot start on these files.
 	ReasonFirstStart = "FirstStartBrokenOff"
@@ -43,22 +43,22 @@ type Database struct {
 	Name string
 	// HasVolume reports whether the data of the database outlives its pods.
 	HasVolume bool
-	// Stopped reports whether it should have no pod.
+	// Stopped reports whether the database should have no pod.
 	Stopped bool
 
-	// Claim is the claim with the database's name, whatever its labels. Record is the operator's record. Nil for none.
+	// Claim is the claim with the database's name, with any labels. Record is the operator's record. Both are nil if they do not exist.
 	Claim, Record *unstructured.Unstructured
 	Pods          []*corev1.Pod
 }
 
-// IsClaimNeeded reports whether a decision depends on the claim: then its absence must be certain.
+// IsClaimNeeded reports whether a decision depends on the claim. In that case, a missing claim must be confirmed by the API server.
 func (d *Database) IsClaimNeeded() bool {
 	return d.HasVolume && (d.Record != nil || d.readyPod() != nil)
 }
 
 // Recorded returns the planned data of the record, or nil for no record. The record is created when the database is ready for the first
-// time, before any client may use it. The record changes only if the pod proves that the data is the same. A record that a user deleted is
-// created again when the database is ready again.
+// time, before any client may use the database. It changes only if the pod proves that the data is the same. If a user deletes the record,
+// it is created when the database is ready again.
 func (d *Database) Recorded() map[string]string {
 	var record map[string]string
 	if d.Record != nil {
@@ -89,7 +89,7 @@ func (d *Database) Recorded() map[string]string {
 	return record
 }
 
-// HasData reports whether the record names data: then no backup is restored.
+// HasData reports whether the record names data. In that case, no backup is restored.
 func (d *Database) HasData() bool { return !isBlank(d.Recorded()) }
 
 // isBlank reports whether a record names no data.
@@ -103,11 +103,11 @@ func put(record map[string]string, key, value string) {
 	}
 }
 
-// Doubt is a doubt about a database. Hold: running objects are not changed, and no object is created that could write.
+// Doubt is a doubt about a database. With Hold, running objects are not changed, and no object is created that could write.
 type Doubt struct {
 	Culprit health.Culprit // empty if there is nothing to report to users
 	Hold    bool
-	// IsCause reports whether the doubt is the cause of the problem that pods report.
+	// IsCause reports whether the doubt explains the problem that pods report.
 	IsCause bool
 }
 
@@ -142,9 +142,9 @@ func (d *Database) Doubt() *Doubt {
 	return nil
 }
 
-// brokenStart returns the pod whose server ended in its first start, or an empty culprit. The container then starts again, without a guard,
-// on the files of the first start, which may be an incomplete database. Kubernetes keeps only the last termination, so a kill may be hidden
-// by the crash that followed.
+// brokenStart returns the pod whose server ended during its first start, or an empty culprit. Kubernetes starts that container again
+// without the guard, on the files of the first start, which may be an incomplete database. Kubernetes keeps only the last termination, so a
+// later crash may hide a kill.
 func (d *Database) brokenStart() health.Culprit {
 	for _, pod := range d.Pods {
 		if pod.DeletionTimestamp != nil || !report(pod).FirstStart {
@@ -162,7 +162,7 @@ func (d *Database) brokenStart() health.Culprit {
 	return health.Culprit{}
 }
 
-// lostVolume returns the name of the claim's volume if the volume was deleted, or "".
+// lostVolume returns the name of the claim's volume if the volume was deleted; otherwise "".
 func (d *Database) lostVolume() string {
 	if d.Claim == nil {
 		return ""
@@ -174,7 +174,7 @@ func (d *Database) lostVolume() string {
 	return volume
 }
 
-// claimUID returns the UID of the claim, or "" if it is missing or being deleted.
+// claimUID returns the UID of the claim; "" if the claim does not exist or is being deleted.
 func (d *Database) claimUID() string {
 	if d.Claim == nil || d.Claim.GetDeletionTimestamp() != nil {
 		return ""
@@ -182,10 +182,10 @@ func (d *Database) claimUID() string {
 	return string(d.Claim.GetUID())
 }
 
-// Serves reports whether a pod serves.
+// Serves reports whether a pod is ready.
 func (d *Database) Serves() bool { return d.readyPod() != nil }
 
-// readyPod returns the pod that serves, or nil.
+// readyPod returns a ready pod, or nil.
 func (d *Database) readyPod() *corev1.Pod {
 	for _, pod := range d.Pods {
 		if pod.DeletionTimestamp == nil && health.IsReady(pod) {
@@ -197,7 +197,7 @@ func (d *Database) readyPod() *corev1.Pod {
 
 var idPattern = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
-// report returns the report of the guard that let the server of a pod start, or an empty one.
+// report returns the report of the guard that allowed a pod's server to start. It may be empty.
 func report(pod *corev1.Pod) contract.Guarded {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.Name != containerGuard || c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
@@ -211,5 +211,5 @@ func report(pod *corev1.Pod) contract.Guarded {
 	return contract.Guarded{}
 }
 
-// reportedID returns the volume's mark from the report of the guard in a pod, or "".
+// reportedID returns the volume's mark in the report of a pod's guard, or "".
 func reportedID(pod *corev1.Pod) string { return report(pod).ID }

@@ -17,16 +17,17 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A database with another name is another database, with its own volume and record. The Services of both databases select the pods of both.
-// So the new database has no pod while a pod of the old one exists: two servers on two volumes never answer under one name.
+// A database with another name is a different database, with a separate volume and record. The Services of both databases select the pods
+// of both. Therefore the new database has no pod while a pod of the old one exists: two servers on two volumes must never answer under one
+// name.
 
-// IsOther reports whether a pod of the component belongs to a database of another name.
+// IsOther reports whether a pod of the component belongs to a database with another name.
 func IsOther(database string, pod *corev1.Pod) bool {
 	name, _ := workloadOf(pod)
 	return name != "" && name != database
 }
 
-// workloadOf returns the name of the workload of a pod, and the kind of its controller; "" without one.
+// workloadOf returns the name of a pod's workload, and the kind of the pod's controller; "" if there is none.
 func workloadOf(pod *corev1.Pod) (name, kind string) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
@@ -41,8 +42,8 @@ func workloadOf(pod *corev1.Pod) (name, kind string) {
 	return name, ref.Kind
 }
 
-// isProbe reports whether a pod checks a third party (chart third-party). Such a pod has the labels of a server's pod, but belongs to a
-// Deployment NAME-probe and has no claim. Every server has a claim. The cache contains no containers.
+// isProbe reports whether a pod is the probe of a third party (chart third-party). Such a pod has the labels of a server's pod, but belongs
+// to a Deployment NAME-probe and has no claim. Every server has a claim. (The cache does not contain the containers of pods.)
 func isProbe(pod *corev1.Pod) bool {
 	workload, kind := workloadOf(pod)
 	return kind == "ReplicaSet" && strings.HasSuffix(workload, "-probe") &&
@@ -50,7 +51,7 @@ func isProbe(pod *corev1.Pod) bool {
 }
 
 // Part removes the pods of other databases from d.Pods, and returns the name of one such pod, or "". It also removes the probes of a third
-// party, without returning their names.
+// party.
 func (d *Database) Part() (other string) {
 	d.Pods = slices.DeleteFunc(slices.Clone(d.Pods), func(pod *corev1.Pod) bool {
 		is := IsOther(d.Name, pod)
@@ -62,8 +63,8 @@ func (d *Database) Part() (other string) {
 	return other
 }
 
-// ReadRecord returns the fields of a record for switches between databases, and the UID of its claim. The third result is false if the
-// object is not a record.
+// ReadRecord returns the fields of a record that switches between databases use, and the UID of the claim. is reports whether the object is
+// a record.
 func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is bool) {
 	database, is := strings.CutSuffix(record.GetName(), recordSuffix)
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
@@ -76,8 +77,8 @@ func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is
 	}, content[contract.RecordClaim], true
 }
 
-// Replaced marks a record's database as replaced by another database, in the write with the number turn. at is the time of the replacement,
-// or "" for a database that was never in use. A record without data gets the claim.
+// Replaced marks the database of a record as replaced by another database, in the write with the number turn. at is the time of the
+// replacement; "" for a database that was never in use. If the record has no data, Replaced stores the claim in it.
 func Replaced(record *unstructured.Unstructured, claim, by, at string, turn int) error {
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
 	if content == nil {
@@ -114,7 +115,7 @@ func HasVolume(workload *unstructured.Unstructured) bool {
 	})
 }
 
-// Stop returns the objects of a database with 0 replicas. It does not modify objects.
+// Stop returns copies of the objects of a database with 0 replicas. It does not change objects.
 func Stop(objects []*unstructured.Unstructured, database string, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	stopped := slices.Clone(objects)
 	for i, o := range objects {

@@ -23,14 +23,14 @@ func podOf(kind, name string) *corev1.Pod {
 	return pods[0]
 }
 
-// withClaim returns a pod with a claim, as a server's has.
+// withClaim returns a pod with a claim, like the pod of a server.
 func withClaim(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-0"}}}}
 	return pod
 }
 
-// The pod of another database has another volume, so it proves nothing about this database. The probe of a third party proves nothing
-// either, and this database does not wait for it.
+// The pod of another database has another volume. It proves nothing about this database. The probe of a third party proves nothing either,
+// and this database does not wait for the probe's end.
 func TestPodsOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestPodsOfAnotherDatabase(t *testing.T) {
 	}
 }
 
-// While a pod of another database exists, the workload is planned without pods, in the same revision.
+// While a pod of another database exists, the workload is planned without pods. The revision does not change.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	set := object.Empty(object.StatefulSetKind)

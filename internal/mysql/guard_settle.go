@@ -14,26 +14,25 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Names of the guard's containers and volumes, from the chart.
+// Names of the guard's containers and volumes in the chart.
 const (
 	containerAgent = "d3os-agent"
 	containerGuard = "d3os-guard"
 	// containerVolume reports the use of the volume.
 	containerVolume = "d3os-volume"
-	// prefixRestore is the prefix of the container that restores a backup into a new database, and of its volumes.
+	// prefixRestore is the prefix of the names of the container that restores a backup to a new database, and of the container's volumes.
 	prefixRestore = "d3os-restore"
 	volumeAgent   = "d3os-agent"
 	volumeRecord  = "d3os-record"
-	// variableLimits names the file of the agent that limits the open files of the server.
+	// variableLimits is the name of the variable with the agent's file that limits the server's open files.
 	variableLimits = "BASH_ENV"
 )
 
-// annotationPods, on a workload with the guard, holds two digests: that of the pods without the guard, and that of the guard without its
-// image.
+// annotationPods, on a workload with the guard, has two digests: of the pods without the guard, and of the guard without its image.
 const annotationPods = "d3os-product.com.d3os/pods"
 
-// Settle chooses the form of a database's workload, given the live one or nil. Pods get the guard when they start for another reason: the
-// guard or a newer image of the agent alone never restarts a database.
+// Settle chooses the form of a database's workload. live is the live workload, or nil. Pods get the guard when they start for another
+// reason: the guard, or a newer image of the agent, never restarts a database by itself.
 //
 //   - If only the guard would change, a StatefulSet gets the guard with the
 //     strategy OnDelete: the running pod continues, and its next pod has the
@@ -43,10 +42,10 @@ const annotationPods = "d3os-product.com.d3os/pods"
 //   - The image of the agent stays until something else in the pods changes.
 //   - If the image is unknown to the operator, the live workload's image is
 //     used. Without a live workload, there is no guard.
-//   - A database that has data (hasData) restores no backup: its next pod lacks the container that restores, and the container's volumes,
-//     so the pod also starts if the store is missing. A Deployment drops both when its pods change.
+//   - A database with data (hasData) restores no backup: its next pod lacks the container that restores, and the container's volumes. So
+//     the pod can start even if the store is missing. A Deployment drops both when its pods change.
 //
-// Settle does not modify objects: the workload is copied if it differs. The revision then covers all objects.
+// Settle does not change objects: it copies the workload if the workload differs. The revision then covers all objects.
 func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructured, isKnown, hasData bool, owner object.Owner) (settled []*unstructured.Unstructured, revision string, err error) {
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return agentImage(o) != "" })
 	if i < 0 {
@@ -75,7 +74,7 @@ func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructure
 	return settled, object.Sum(revisions), nil
 }
 
-// form returns the form of a planned workload.
+// form returns the form in which a planned workload is applied.
 func form(planned, live *unstructured.Unstructured, isKnown, hasData bool, owner object.Owner) (*unstructured.Unstructured, error) {
 	bare := without(planned)
 	if hasData && (planned.GetKind() == "StatefulSet" || !restores(live) || !hasPods(live, bare)) {
@@ -83,7 +82,7 @@ func form(planned, live *unstructured.Unstructured, isKnown, hasData bool, owner
 	}
 	if agentImage(planned) == UnknownImage {
 		if live == nil || agentImage(live) == "" {
-			drop(bare, "containers", func(name string) bool { return name == containerVolume }) // it is a program of the agent
+			drop(bare, "containers", func(name string) bool { return name == containerVolume }) // this container runs the agent
 			return bare, nil
 		}
 		setAgentImage(planned, agentImage(live))
@@ -135,7 +134,7 @@ func onDelete(set *unstructured.Unstructured) error {
 	return nil
 }
 
-// initContainers returns the init containers of a workload. The maps are shared with the workload.
+// initContainers returns the init containers of a workload. A change of the returned maps changes the workload.
 func initContainers(o *unstructured.Unstructured) []any {
 	spec, _ := o.Object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
@@ -184,12 +183,12 @@ func withoutRestore(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 func isRestore(name string) bool { return strings.HasPrefix(name, prefixRestore) }
 
-// restores reports whether the pods of a workload have the container that restores a backup. The workload may be nil.
+// restores reports whether the pods of a workload have the container that restores a backup. o may be nil.
 func restores(o *unstructured.Unstructured) bool {
 	return o != nil && slices.ContainsFunc(initContainers(o), func(item any) bool { return isRestore(nameOf(item)) })
 }
 
-// drop removes items by name from a list in the pod template of a workload. It also removes the list if it becomes empty.
+// drop removes items by name from a list in the pod template of a workload. If the list becomes empty, drop removes the list.
 func drop(o *unstructured.Unstructured, list string, isDropped func(name string) bool) {
 	path := []string{"spec", "template", "spec", list}
 	items, _, _ := unstructured.NestedSlice(o.Object, path...)
@@ -198,7 +197,7 @@ func drop(o *unstructured.Unstructured, list string, isDropped func(name string)
 		unstructured.RemoveNestedField(o.Object, path...)
 		return
 	}
-	_ = unstructured.SetNestedSlice(o.Object, items, path...) // maps all the way
+	_ = unstructured.SetNestedSlice(o.Object, items, path...) // cannot fail: the path consists of maps
 }
 
 func nameOf(item any) string {
@@ -228,11 +227,11 @@ func withoutLimits(bare *unstructured.Unstructured) {
 		}
 	}
 	if isThere {
-		_ = unstructured.SetNestedSlice(bare.Object, containers, path...) // maps all the way
+		_ = unstructured.SetNestedSlice(bare.Object, containers, path...) // cannot fail: the path consists of maps
 	}
 }
 
-// hasPods reports whether a live workload has the pods of a planned one, apart from the guard and the restore.
+// hasPods reports whether the pods of a live workload equal the planned pods, ignoring the guard and the restore.
 func hasPods(live, bare *unstructured.Unstructured) bool {
 	known, _, _ := strings.Cut(live.GetAnnotations()[annotationPods], "-")
 	pods, err := digestOf(bare)
@@ -249,7 +248,7 @@ func digestOf(o *unstructured.Unstructured) (string, error) {
 	return object.Sum(text), nil
 }
 
-// digests returns the digest of a workload's pods without the guard, and that of the guard without the agent's image.
+// digests returns the digest of a workload's pods without the guard, and the digest of the guard without the agent's image.
 func digests(planned, bare *unstructured.Unstructured) (pods, guard string, err error) {
 	if pods, err = digestOf(bare); err != nil {
 		return "", "", err

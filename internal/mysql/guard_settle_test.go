@@ -19,7 +19,7 @@ import (
 
 var owner = object.Owner{GroupVersionKind: schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"}, Namespace: "a", Name: "p", UID: "u"}
 
-// objects returns the planned objects of a database; agent is empty for one without the guard.
+// objects returns the planned objects of a database. If agent is empty, they have no guard.
 func objects(t *testing.T, kind, image, agent, command string) []*unstructured.Unstructured {
 	t.Helper()
 	init, volumes, limits := "initContainers: [{name: mine, image: i}],", "", ""
@@ -72,7 +72,7 @@ func settleWith(t *testing.T, planned []*unstructured.Unstructured, live *unstru
 	before := planned[1].DeepCopy()
 	found, revision, err := mysql.Settle(planned, live, isKnown, hasData, owner)
 	assert.NilError(t, err)
-	assert.DeepEqual(t, planned[1], before) // they are shared
+	assert.DeepEqual(t, planned[1], before) // the plan is shared
 	assert.Equal(t, found[0], planned[0])
 	if len(found) == 2 {
 		again, sum, err := mysql.Settle(planned, found[1], isKnown, hasData, owner)
@@ -118,7 +118,7 @@ func TestSettle(t *testing.T) {
 		"agent unknown, new":                  {"StatefulSet", "db:1", mysql.UnknownImage, "c", nil, false, old, ""},
 		"agent unknown, without":              {"StatefulSet", "db:1", mysql.UnknownImage, "c", bare("StatefulSet"), false, old, ""},
 		"agent unknown, another kind":         {"Deployment", "db:1", mysql.UnknownImage, "c", first("StatefulSet"), false, guarded, ""},
-		"without the agent's image":           {"StatefulSet", "db:1", "", "c", nil, false, old, ""}, // no guard exists, and nothing is decided
+		"without the agent's image":           {"StatefulSet", "db:1", "", "c", nil, false, old, ""}, // there is no guard to decide about
 		"another kind":                        {"StatefulSet", "db:1", "agent:2", "c", first("Deployment"), false, newer, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// If nothing in a workload changes, its digest and the part's revision stay, so that nothing is written.
+// If a workload does not change, its digest and the part's revision stay the same, so that nothing is written.
 func TestSettleKeepsDigests(t *testing.T) {
 	t.Parallel()
 	was := objects(t, "Deployment", "db:1", "", "")
@@ -153,7 +153,7 @@ func TestSettleKeepsDigests(t *testing.T) {
 	assert.Equal(t, second.revision, first.revision)
 }
 
-// restoring returns the planned objects of a database that is made of a backup.
+// restoring returns the planned objects of a database that is restored from a backup.
 func restoring(t *testing.T, kind, image string) []*unstructured.Unstructured {
 	t.Helper()
 	found := objects(t, kind, image, "agent:1", "c")
@@ -170,14 +170,14 @@ func restoring(t *testing.T, kind, image string) []*unstructured.Unstructured {
 	return found
 }
 
-// The container that restores a backup is added and removed without a restart of a running database. Once the database has data, its next
-// pod is without it and without its volumes, so that a missing store does not prevent a pod from starting.
+// The container that restores a backup is added and removed without a restart of a running database. When the database has data, its next
+// pod has neither that container nor the container's volumes. So a missing store does not prevent a pod from starting.
 func TestSettleABirth(t *testing.T) {
 	t.Parallel()
 	const plain, restores = "agent:1 db:1 i ", "agent:1 db:1 i db:1 "
 	for name, test := range map[string]struct {
 		kind             string
-		planned, live    bool // whether they restore a backup
+		planned, live    bool // whether the pods restore a backup
 		hasData          bool
 		image            string
 		images, strategy string

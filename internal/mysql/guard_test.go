@@ -59,7 +59,7 @@ func pod(ready bool, words string) []*corev1.Pod {
 	}}}
 }
 
-// broken returns pods whose server ended in its first start, n times.
+// broken returns n pods whose server ended during its first start.
 func broken(words string, n int32) []*corev1.Pod {
 	pods := pod(false, words)
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
@@ -88,8 +88,8 @@ func TestRecordAndDoubt(t *testing.T) {
 	type database = mysql.Database
 	for name, test := range map[string]struct {
 		is     database
-		record string // as key=value, sorted; - for none
-		doubt  string // reason; - for none, empty for one without a message
+		record string // key=value pairs, sorted; - for none
+		doubt  string // reason of the doubt; - for none, empty for a doubt without a message
 		hold   bool
 	}{
 		"new":                                   {database{}, "-", "", false},

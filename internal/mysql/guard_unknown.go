@@ -12,22 +12,22 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// UnknownImage replaces the image of the agent if the operator does not know that image.
+// UnknownImage is used as the agent's image if the operator does not know that image.
 const UnknownImage = object.UnknownImage
 
-// IsUnknown reports whether objects are planned with an agent of unknown image.
+// IsUnknown reports whether objects are planned with an unknown image of the agent.
 func IsUnknown(objects []*unstructured.Unstructured) bool {
 	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return agentImage(o) == UnknownImage })
 }
 
-// agentContainers is the path of the agent's container, the first one, in backup workloads.
+// agentContainers is the path of the init containers in backup workloads. The first one is the agent's container.
 var agentContainers = map[string][]string{
 	object.CronJobKind.Kind: {"spec", "jobTemplate", "spec", "template", "spec", "initContainers"},
 	"Deployment":            {"spec", "template", "spec", "initContainers"},
 }
 
-// KeepBackups uses the agent's image of live backup workloads if the operator does not know the image: so backups continue. It drops
-// workloads that do not exist, because they would have no image. It copies objects before it changes them.
+// KeepBackups uses the agent's image of the live backup workloads if the operator does not know the image, so that backups continue. It
+// drops workloads that do not exist, because they would have no image. It copies objects before it changes them.
 func KeepBackups(objects []*unstructured.Unstructured, lookup func(kind, name string) (*unstructured.Unstructured, error), owner object.Owner) ([]*unstructured.Unstructured, error) {
 	kept := make([]*unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {

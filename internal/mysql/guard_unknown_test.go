@@ -30,7 +30,7 @@ func backupWorkload(t *testing.T, kind, image string) *unstructured.Unstructured
 	return o
 }
 
-// If the agent's image is unknown, live backup workloads keep their image, and none are created.
+// If the agent's image is unknown, live backup workloads keep their image, and no workload is created.
 func TestKeepBackups(t *testing.T) {
 	t.Parallel()
 	service := objects(t, "StatefulSet", "db:1", "", "")[0]
@@ -53,7 +53,7 @@ func TestKeepBackups(t *testing.T) {
 					return backupWorkload(t, kind, test.live), nil
 				}, owner)
 				assert.NilError(t, err)
-				assert.DeepEqual(t, planned, before) // it is shared
+				assert.DeepEqual(t, planned, before) // the plan is shared
 				assert.Equal(t, got[0], service)
 				if test.want == "" {
 					assert.Equal(t, len(got), 1)

@@ -16,6 +16,7 @@ import (
 
 // Halt plans the services that use the database without pods, during a switch and until the database in use serves. own is the part of the
 // database.
+// database.
 func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bool) error {
 	for _, part := range users {
 		wasHalted, err := halt.Switch.IsAny(part.Objects, d.in.Lookup)
@@ -40,7 +41,7 @@ func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bo
 	return nil
 }
 
-// halt plans a part without pods. A halt waits for no other part. A resume does, as a new revision.
+// halt plans a part without pods. The halt waits for no other part. The later start waits for other parts, because it is a new revision.
 func (d *Databases) halt(part *reconcile.Part) (err error) {
 	part.Objects, err = halt.Switch.Halt(part.Objects, d.in.Lookup, d.spec.Owner)
 	if err != nil {
@@ -64,7 +65,7 @@ func remainsOf(name string, workloads []*unstructured.Unstructured, lookup objec
 	return halt.Remains(workloads, found, lookup)
 }
 
-// otherPod returns a pod of another database, read from the API server, or "".
+// otherPod returns the name of a pod of another database, or "". It reads from the API server.
 func otherPod(database string, in reconcile.Inputs) (string, error) {
 	pods, err := in.PodsLive(Component)
 	if err != nil {

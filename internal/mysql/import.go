@@ -21,7 +21,7 @@ import (
 // importPort is the port of the agent during an import.
 const importPort = "8080"
 
-// SeeImport observes the import of the database in use; nil for none. pods are the database's pods. It queries only a pod that the
+// SeeImport observes the import of the database in use; nil for none. pods are the pods of the database. It queries only a pod that the
 // database's StatefulSet controls.
 func (d *Databases) SeeImport(ctx context.Context, pods []*corev1.Pod) (*Import, error) {
 	if d == nil || d.spec.MySQL == nil || d.spec.ImportFrom == nil || d.Active != d.Wanted {
@@ -42,7 +42,7 @@ func (d *Databases) SeeImport(ctx context.Context, pods []*corev1.Pod) (*Import,
 	return i, nil
 }
 
-// Steps returns the write that requests the cut-over of a pod, or withdraws the request.
+// Steps returns the write that requests the cut-over from a pod, or revokes the request.
 func (i *Import) Steps(c client.Client) []reconcile.Step {
 	if !i.IsRunning() {
 		return nil

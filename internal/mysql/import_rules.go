@@ -21,11 +21,11 @@ import (
 const (
 	// containerImport is the container that copies a running server into a new database.
 	containerImport = prefixRestore + "-import"
-	// lossOfSource is the prefix of the name that the agent gives to the loss of the imported server. The id of the server follows.
+	// lossOfSource is the prefix of the agent's text for the loss of the imported server. The server's ID follows.
 	lossOfSource = "source "
-	// ImportSeen is the delay until the next pass during an import, because its progress triggers no pass.
+	// ImportSeen is the delay until the next pass during an import. The progress of an import triggers no pass.
 	ImportSeen = 5 * time.Second
-	// longestImport bounds a message of the agent.
+	// longestImport limits the length of an agent's message.
 	longestImport = 600
 )
 
@@ -34,11 +34,11 @@ type Import struct {
 	Declared *dsv1.ImportFrom
 	// Accepted is spec.mysql.acceptLoss.
 	Accepted string
-	// Pod is the pod in which the import runs; nil if no import runs.
+	// Pod is the pod whose import runs; nil for none.
 	Pod *corev1.Pod
-	// State is the answer of the agent; nil without one.
+	// State is the answer of the agent; nil if there is none.
 	State *contract.Import
-	// Failed is the report of the last import container that ended, if none runs.
+	// Failed is the report of the last import container that ended. It is empty while an import runs.
 	Failed contract.Result
 	// IsDone reports whether the database has its data.
 	IsDone bool
@@ -56,7 +56,7 @@ func importing(pods []*corev1.Pod) *corev1.Pod {
 	return nil
 }
 
-// MakesData returns the name of the pod that restores or imports the data of a database at present, or "".
+// MakesData returns the name of the pod that is restoring or importing the data of a database, or "".
 func MakesData(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		for _, c := range pod.Status.InitContainerStatuses {
@@ -68,7 +68,7 @@ func MakesData(pods []*corev1.Pod) string {
 	return ""
 }
 
-// failure returns the report of a failed import, which Kubernetes starts again.
+// failure returns the report of a failed import. (Kubernetes starts the import again.)
 func failure(pods []*corev1.Pod) contract.Result {
 	for _, pod := range pods {
 		for _, c := range pod.Status.InitContainerStatuses {
@@ -80,15 +80,15 @@ func failure(pods []*corev1.Pod) contract.Result {
 	return contract.Result{}
 }
 
-// IsRunning reports whether a pod imports.
+// IsRunning reports whether an import runs.
 func (i *Import) IsRunning() bool { return i != nil && i.Pod != nil }
 
-// HasFailed reports whether the last attempt to import has failed and no attempt runs.
+// HasFailed reports whether the last attempt to import has failed and no attempt is running.
 func (i *Import) HasFailed() bool {
 	return i != nil && i.Pod == nil && !i.IsDone && i.Failed.Message != ""
 }
 
-// Verdict returns the condition of an import; nil without one.
+// Verdict returns the condition about an import; nil if there is no import.
 func (i *Import) Verdict() *backup.Verdict {
 	switch {
 	case i == nil:
@@ -114,7 +114,7 @@ func (i *Import) Verdict() *backup.Verdict {
 	return &backup.Verdict{Reason: reason, Message: i.Message()}
 }
 
-// Message describes the progress of an import that runs or has failed.
+// Message describes the progress of an import that is running or has failed.
 func (i *Import) Message() string {
 	s := i.State
 	if i.Pod == nil {
@@ -150,7 +150,7 @@ func (i *Import) Message() string {
 	return bounded(text)
 }
 
-// follows describes a copy that follows its source.
+// follows describes a copy to which the source's log is applied.
 func (i *Import) follows(s *contract.Import) string {
 	text := "follows"
 	if s.Behind != nil {
@@ -175,20 +175,21 @@ func (i *Import) follows(s *contract.Import) string {
 	return text
 }
 
-// cutOverOfAdoption is the next step for a copy that `kubectl dataservice adopt` started. That command stops the writes and sets cutOver.
+// cutOverOfAdoption is the next step for a copy that `kubectl dataservice adopt` has started. That command stops the writes and sets
+// cutOver.
 const cutOverOfAdoption = "'kubectl dataservice adopt NAME --finish' cuts over to the copy"
 
-// isAdoption reports whether the copy is a copy of the original operator's database.
+// isAdoption reports whether the source is the original operator's database.
 func (i *Import) isAdoption() bool {
 	return i.Declared.Host == dsv1.OriginalMySQL && strings.HasSuffix(i.Declared.CredentialsSecret.Name, dsv1.OriginalMySQLSecret)
 }
 
-// source names the server to import.
+// source names the server that is imported.
 func (i *Import) source() string {
 	return fmt.Sprintf("%s:%d", i.Declared.Host, cmp.Or(i.Declared.Port, 3306))
 }
 
-// bounded returns a text of the agent for a status: printable, and not too long.
+// bounded returns a text of the agent for a status, with printable characters and a limited length.
 func bounded(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -202,7 +203,7 @@ func bounded(text string) string {
 	return text
 }
 
-// ticket returns the ticket for the importing pod, and reports whether the pod has another ticket.
+// ticket returns the ticket for the pod that imports, and reports whether the pod has another ticket.
 func (i *Import) ticket() (want string, differs bool) {
 	if i.Declared.CutOver {
 		want = contract.TicketCutOver

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// The condition names how far the copy is, and what to do.
+// The condition has the progress of the copy, and the user's next step.
 func TestImportVerdict(t *testing.T) {
 	t.Parallel()
 	from, pod := &dsv1.ImportFrom{Host: "old", Port: 3307}, &corev1.Pod{}
@@ -46,7 +46,7 @@ func TestImportVerdict(t *testing.T) {
 	assert.Assert(t, (*Import)(nil).Verdict() == nil)
 }
 
-// A pod gets the ticket to cut over while the spec wants that, and is without it otherwise.
+// A pod has the ticket to cut over while the spec requests the cut-over, and no ticket otherwise.
 func TestImportTicket(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -16,14 +16,14 @@ import (
 	"d3os.com/d3os-operator/internal/backup"
 )
 
-// Members are the backups of a database of several members, as its MySQLCluster reports them.
+// Members has the backups of a database with several members, as reported by its MySQLCluster.
 type Members struct {
 	Backup *dsv1.BackupStatus
-	// Healthy, Recoverable and Restored are the verdicts for the conditions of the DataService; nil for one to remove.
+	// Healthy, Recoverable and Restored are the verdicts for the conditions of the DataService; nil removes a condition.
 	Healthy, Recoverable, Restored *backup.Verdict
 }
 
-// MembersOf returns the backups of the MySQLCluster of that database. The MySQLCluster may not exist yet. It returns nil if no backups are
+// MembersOf returns the backups of the MySQLCluster of a database. The MySQLCluster may not exist yet. It returns nil if no backups are
 // declared.
 func MembersOf(declared *dsv1.Backup, cluster *unstructured.Unstructured) (*Members, error) {
 	if declared == nil {
@@ -57,13 +57,13 @@ func MembersOf(declared *dsv1.Backup, cluster *unstructured.Unstructured) (*Memb
 	return m, nil
 }
 
-// The delays until the next pass that reads the backups of members: changed conditions trigger no pass.
+// The delays until the next pass that reads the backups of members. A changed condition of a MySQLCluster triggers no pass.
 const (
 	membersSeen = 15 * time.Second
 	membersRest = 30 * time.Second
 )
 
-// LookAgain returns the delay until the next pass that looks at the backups, or 0.
+// LookAgain returns the delay until the next pass that reads the backups; 0 for none.
 func (m *Members) LookAgain() time.Duration {
 	switch {
 	case m == nil:

@@ -23,11 +23,11 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	data, err := yaml.YAMLToJSON([]byte(text))
 	assert.NilError(t, err)
-	assert.NilError(t, o.UnmarshalJSON(data)) // with whole numbers
+	assert.NilError(t, o.UnmarshalJSON(data)) // keeps integers
 	return o
 }
 
-// The backups of several members are reported as their MySQLCluster reports them. Without a report, there is no backup.
+// The DataService reports the backups of several members as the MySQLCluster does. Without a report, it reports no backup.
 func TestBackupsOfMembers(t *testing.T) {
 	t.Parallel()
 	const head = "{kind: MySQLCluster, metadata: {name: db}, status: {"

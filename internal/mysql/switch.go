@@ -24,16 +24,16 @@ func (d *Databases) IsAtWork() bool {
 	return d.IsStopping || d.IsBarred || d.IsOther || len(d.Halted) > 0 || d.IsStarting
 }
 
-// StillThere precedes the list of remaining pods in the condition's message.
+// StillThere is the text before the list of remaining pods in the condition's message.
 const StillThere = ". Still there: "
 
 // Switch is the state of a switch to another database.
 type Switch struct {
 	Reason, Message string
-	IsRefused       bool // nothing is done until a user acts
+	IsRefused       bool // only a user can act
 }
 
-// Switch returns the state of a switch for users, or nil.
+// Switch returns the state of a switch for users; nil for none.
 func (d *Databases) Switch() *Switch {
 	switch {
 	case d == nil:
@@ -52,7 +52,7 @@ func (d *Databases) Switch() *Switch {
 	return nil
 }
 
-// Steps returns the next write of a switch, or nil while its preconditions are not met.
+// Steps returns the next write of a switch; nil while the write's preconditions are not met.
 func (d *Databases) Steps(c client.Client, seen reconcile.PlanSeen) []reconcile.Step {
 	record := d.Active
 	switch d.Act {
@@ -85,7 +85,7 @@ func (d *Databases) Steps(c client.Client, seen reconcile.PlanSeen) []reconcile.
 	return []reconcile.Step{{Name: string(d.Act), Message: message, Do: func(ctx context.Context) error { return d.act(ctx, c, record) }}}
 }
 
-// act writes the record of a database after it has proved that the judged state has not changed.
+// act writes the record of a database. Before that, it proves that the judged state has not changed.
 func (d *Databases) act(ctx context.Context, c client.Client, database string) error {
 	if err := d.prove(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (d *Databases) act(ctx context.Context, c client.Client, database string) e
 	}
 	if known == nil {
 		err = c.Create(ctx, record, client.FieldOwner(apply.FieldManager))
-	} else { // includes its resourceVersion
+	} else { // includes the resourceVersion
 		err = c.Update(ctx, record, client.FieldOwner(apply.FieldManager))
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
@@ -127,7 +127,7 @@ func (d *Databases) act(ctx context.Context, c client.Client, database string) e
 	return nil
 }
 
-// newRecord returns an empty record for a database. It outlives the DataService.
+// newRecord returns an empty record for a database. The record outlives the DataService.
 func newRecord(owner object.Owner, database string) *unstructured.Unstructured {
 	record := emptyRecord(owner, database)
 	record.SetAnnotations(object.WithoutPrune(map[string]string{object.AnnotationPolicy: object.PolicyKeep}, nil))
@@ -145,7 +145,7 @@ func emptyRecord(owner object.Owner, database string) *unstructured.Unstructured
 	return record
 }
 
-// isCurrent returns an error if the spec at the API server is not the judged one.
+// isCurrent returns an error if the spec in the API server is not the judged spec.
 func (d *Databases) isCurrent() error {
 	generation, err := d.in.Generation()
 	if err == nil && generation != d.spec.Generation {
@@ -154,8 +154,8 @@ func (d *Databases) isCurrent() error {
 	return err
 }
 
-// prove checks at the API server that the judged state has not changed: the spec, the records and the claim. It also checks that nothing
-// still runs that must have ended.
+// prove checks in the API server that the judged state is unchanged: the spec, the records and the claim. It also checks that all pods and
+// Jobs that must end have ended.
 func (d *Databases) prove() error {
 	again := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{reconcile.ErrAgain}, args...)...)

@@ -12,30 +12,30 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// ReasonAmbiguous is the reason of a verdict without a database in use. It is not used in the status: the spec is refused.
+// ReasonAmbiguous is the reason of a verdict without a database in use. The status never has this reason, because the spec is refused.
 const ReasonAmbiguous = "DatabaseUnknown"
 
 // Facts are the known facts about the databases of a DataService.
 type Facts struct {
-	// Wanted is the name of the database in the spec, and Accepted the loss that the spec accepts.
+	// Wanted is the name of the database in the spec. Accepted is the loss that the spec accepts.
 	Wanted, Accepted string
 	// IsRetained reports whether volumes outlive the DataService.
 	IsRetained bool
 	// Records are the records of all databases.
 	Records []Record
-	// Running names the databases that have a workload.
+	// Running has the names of the databases that have a workload.
 	Running []string
-	// Prepared is the claim of the wanted database. It is nil if it is missing or being deleted.
+	// Prepared is the claim of the wanted database; nil if it does not exist or is being deleted.
 	Prepared *Claim
 }
 
 // Record is the recorded state of a database's data.
 type Record struct {
 	Database   string
-	HasData    bool   // it names a volume
-	ReplacedBy string // the database that replaced this one, "" for none
-	ReplacedAt string // the time of that; "" for a database that was never in use
-	Turn       int    // the number of that write
+	HasData    bool   // the record names a volume
+	ReplacedBy string // name of the database that replaced this one; "" for none
+	ReplacedAt string // time of the replacement; "" for a database that was never in use
+	Turn       int    // number of the write that replaced it
 }
 
 func (r *Record) isClean() bool { return r.HasData && r.ReplacedBy == "" }
@@ -43,7 +43,7 @@ func (r *Record) isClean() bool { return r.HasData && r.ReplacedBy == "" }
 // Claim is the volume of a database.
 type Claim struct {
 	UID string
-	// RestoredTo is the moment to which a DataRestore restored it; "" if none did.
+	// RestoredTo is the moment to which a DataRestore restored the claim; "" for none.
 	RestoredTo string
 }
 
@@ -60,17 +60,18 @@ const (
 
 // Verdict is the database in use, and the next write.
 type Verdict struct {
-	// Active is the database to run. It is empty if unknown: then nothing of the database may be changed.
+	// Active is the database to run. If it is empty, the database is unknown, and none of its objects may be changed.
 	Active string
-	// IsBarred reports whether the database must have no pod, because its record is not clean yet.
+	// IsBarred reports whether the database must have no pod because its record is not clean yet.
 	IsBarred bool
-	// IsStopping reports whether users of the database must have no pods.
+	// IsStopping reports whether the services that use the database must have no pods.
 	IsStopping bool
-	// Act is due once these pods are deleted (Enlist, Replace), or once the pods of other databases are deleted (Reinstate).
+	// Act is the next write. Enlist and Replace are due when the pods of these services are deleted. Reinstate is due when the pods of
+	// other databases are deleted.
 	Act Act
 	// Turn is the number of the next write.
 	Turn int
-	// Reason and Message are for users; empty if the spec matches the database in use. IsRefused: a user must act.
+	// Reason and Message are for users; empty if the spec matches the database in use. IsRefused reports whether a user must act.
 	Reason, Message string
 	IsRefused       bool
 }
@@ -114,7 +115,7 @@ func (f *Facts) active() string {
 	switch {
 	case len(clean) == 1:
 		return clean[0]
-	case len(clean) > 1 && len(running) == 1: // a DataService was deleted and recreated with another database
+	case len(clean) > 1 && len(running) == 1: // a DataService was deleted, and recreated with another database
 		return running[0]
 	case len(clean) > 1 && slices.Contains(clean, f.Wanted):
 		return f.Wanted
@@ -122,7 +123,7 @@ func (f *Facts) active() string {
 		return ""
 	case last != nil:
 		return last.ReplacedBy
-	case len(f.Running) > 0 && !slices.Contains(f.Running, f.Wanted): // it was never ready
+	case len(f.Running) > 0 && !slices.Contains(f.Running, f.Wanted): // the database was never ready
 		return slices.Min(f.Running)
 	}
 	return f.Wanted
@@ -136,7 +137,7 @@ func (f *Facts) record(database string) *Record {
 	return &f.Records[i]
 }
 
-// ask judges a spec that wants another database than the one in use.
+// ask judges a spec that names another database than the one in use.
 func (v Verdict) ask(f Facts) Verdict {
 	own := f.record(f.Wanted)
 	wasUsed := own != nil && own.HasData && (own.ReplacedBy == "" || own.ReplacedAt != "")
@@ -161,8 +162,8 @@ func (v Verdict) ask(f Facts) Verdict {
 	return v
 }
 
-// Loss returns the text of the loss of a switch to a database with that record and claim, which spec.mysql.acceptLoss must repeat. It has
-// no end: writes until the switch are lost, too, and are not counted.
+// Loss returns the text about the loss that a switch to a database causes. spec.mysql.acceptLoss must repeat this text. It names no end:
+// writes until the switch are also lost, and are not counted.
 func Loss(record *Record, claim *Claim) string {
 	since := ""
 	switch {
@@ -174,8 +175,8 @@ func Loss(record *Record, claim *Claim) string {
 	return object.LossSince(cmp.Or(since, Unknown))
 }
 
-// Unknown is used for the moment since when a database was not used, if nothing recorded it: a user recreated a DataService with another
-// one.
+// Unknown is used as the time since which a database has not been in use, if no time was recorded: a user recreated a DataService with
+// another database.
 const Unknown = "an unknown moment"
 
 func (v Verdict) refuse(reason, format string, args ...any) Verdict {

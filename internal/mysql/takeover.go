@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// As returns a copy of a DataService with mysql declared in the running form.
+// As returns a copy of a DataService whose spec.mysql declares the running form.
 func (f *Form) As(ds *dsv1.DataService) *dsv1.DataService {
 	changed, m := *ds, *ds.Spec.MySQL
 	one := int32(1)
@@ -37,8 +37,8 @@ func (f *Form) As(ds *dsv1.DataService) *dsv1.DataService {
 	return &changed
 }
 
-// begun returns the part of the declared backups that one server has already. Adding the rest would restart the server, which is about to
-// become several members.
+// begun returns the part of the declared backups that the single server already has. Adding the rest would restart the server, which is
+// about to become several members.
 func (f *Form) begun(declared *dsv1.Backup) *dsv1.Backup {
 	if declared == nil || !slices.Contains(f.Left, "CronJob "+f.Name+"-backup") {
 		return nil
@@ -50,8 +50,8 @@ func (f *Form) begun(declared *dsv1.Backup) *dsv1.Backup {
 	return &b
 }
 
-// PlanTakeover plans how the server of a form becomes a MySQLCluster with an image. spec is the declared database, and parts are the parts of the
-// one server. Where the change is refused, the error is for users, and nothing is changed.
+// PlanTakeover plans how a single server becomes a MySQLCluster with an image. spec is the declared database. parts are the parts of the
+// single server. If the change is refused, it returns an error for users, and nothing changes.
 func PlanTakeover(spec Declared, form *Form, image string, parts []reconcile.Part, in reconcile.Inputs) (*Takeover, error) {
 	t := &Takeover{Database: form.Name, Mark: form.Mark, Image: image, Job: fmt.Sprintf("%s-members-%d", form.Name, spec.Generation), in: in, spec: spec}
 	for i := range parts {
@@ -82,13 +82,13 @@ func PlanTakeover(spec Declared, form *Form, image string, parts []reconcile.Par
 	return t, nil
 }
 
-// Note describes what a takeover does, for users.
+// Note describes the effect of a takeover to users.
 func (t *Takeover) Note() string {
 	_, message := t.Decide()
 	return message
 }
 
-// Steps returns the next write of a takeover; nil if it waits.
+// Steps returns the next write of a takeover; nil if the takeover waits.
 func (t *Takeover) Steps(c client.Client) []reconcile.Step {
 	act, message := t.Decide()
 	do := map[string]func(context.Context, client.Client) error{takeoverCheck: t.makeJob, takeoverHand: t.handOver}[act]
@@ -101,7 +101,7 @@ func (t *Takeover) Steps(c client.Client) []reconcile.Step {
 func (t *Takeover) makeJob(ctx context.Context, c client.Client) error {
 	of := backup.Of{Kind: t.spec.Owner.GroupVersionKind, Namespace: t.spec.Owner.Namespace, Name: t.spec.Owner.Name}
 	source, err := backup.Reader{Client: c}.Source(ctx, of, Component+"-members")
-	if err != nil || source == nil { // the plan makes it
+	if err != nil || source == nil { // the plan creates the object
 		return err
 	}
 	if err := c.Create(ctx, source.Job(t.Job, of.Namespace), client.FieldOwner(apply.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -110,7 +110,7 @@ func (t *Takeover) makeJob(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// handOver gives the claim of the server to the first member. It is the only write from which there is no way back by the spec alone.
+// handOver makes the first member the owner of the server's claim. It is the only write that a change of the spec cannot revert.
 func (t *Takeover) handOver(ctx context.Context, c client.Client) error {
 	again := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{reconcile.ErrAgain}, args...)...)
@@ -150,7 +150,7 @@ func (t *Takeover) handOver(ctx context.Context, c client.Client) error {
 }
 
 // isFree returns an error if an object exists whose name the MySQLCluster needs, or that an earlier MySQLCluster of that name has left.
-// With such an object no cluster could be formed, after the one server has been removed.
+// Such an object would prevent the formation of the cluster, after the single server was removed.
 func (t *Takeover) isFree(ctx context.Context, c client.Client) error {
 	taken := func(o *unstructured.Unstructured) error {
 		return fmt.Errorf("make several members of %s: %s %s exists: delete it if it is not needed, or set replica back to 1", t.Database, o.GetKind(), o.GetName())
@@ -184,15 +184,14 @@ func (t *Takeover) isFree(ctx context.Context, c client.Client) error {
 	return err
 }
 
-// maxMembers is the highest number of members.
+// maxMembers is the maximum number of members.
 const maxMembers = 5
 
-// clusterKind is the kind of databases of several members.
+// clusterKind is the kind of databases with several members.
 var clusterKind = object.Resources[2]
 
-// Adopt annotates the MySQLCluster of a part with the mark of the volume that it begins with. If there is data already, Adopt removes the
-// backup to restore, because the API server refuses to add that field to an existing MySQLCluster. Objects are shared, so Adopt copies
-// them.
+// Adopt annotates the MySQLCluster of a part with the mark of the volume with its first data. If data exists already, it removes the backup
+// to restore, because the API server refuses to add that field to an existing MySQLCluster. Objects are shared, so Adopt copies them.
 func (f *Form) Adopt(part *reconcile.Part, owner object.Owner) error {
 	if f == nil || f.Mark == "" && !f.isFormed() {
 		return nil
@@ -215,10 +214,10 @@ func (f *Form) Adopt(part *reconcile.Part, owner object.Owner) error {
 	return nil
 }
 
-// fieldRestore is the field of a MySQLCluster with the backup that a new database is made of.
+// fieldRestore is the field of a MySQLCluster with the backup from which a new database is restored.
 const fieldRestore = "restoreFrom"
 
-// isFormed reports whether the MySQLCluster exists and begins with no backup, so that it cannot be given one any more.
+// isFormed reports whether the MySQLCluster exists without a backup to restore. The field cannot be added later.
 func (f *Form) isFormed() bool {
 	if f.Cluster == nil {
 		return false
@@ -227,8 +226,8 @@ func (f *Form) isFormed() bool {
 	return !restores
 }
 
-// Vacate plans the part of a database without objects, so that the objects of one server are deleted. Its claim already belongs to the
-// first member.
+// Vacate plans the part of a database without objects, so that the objects of the single server are deleted. The claim already belongs to
+// the first member.
 func (f *Form) Vacate(part *reconcile.Part) {
 	part.Objects, part.Revision, part.ReplacesAtOnce, part.Doubt = nil, "", true, &reconcile.Doubt{}
 	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: it restarts once, after %s is deleted", f.Left[len(f.Left)-1]))

@@ -16,20 +16,21 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// partMembers is the part of the pods that check whether a member can use the data of one server. containerMembers is their container.
+// partMembers is the part of the pods that check whether a member can use the data of a single server. containerMembers is the name of
+// their container.
 const (
 	partMembers      = Component + ".members"
 	containerMembers = "members"
 )
 
-// Takeover is the change of one server to several members: the facts about the server, and the next write.
+// Takeover is the change of a single server to several members: the facts about the server, and the next write.
 type Takeover struct {
-	// Database is its name, and Mark is the mark of the volume by the record.
+	// Database is the name of the server's database. Mark is the mark of the volume in the record.
 	Database, Mark string
 	// Image is the image of the members. Job is the name of the Job that judges the data for this spec.
 	Image, Job string
 
-	// Record, Claim and Workload belong to the server. Pods are its pods, and Checks are the pods that judge its data.
+	// Record, Claim and Workload belong to the server. Pods are the server's pods. Checks are the pods that judge its data.
 	Record, Claim, Workload *unstructured.Unstructured
 	Pods, Checks            []*corev1.Pod
 	in                      reconcile.Inputs
@@ -38,15 +39,15 @@ type Takeover struct {
 	IsUnknown bool
 }
 
-// longestReport bounds what a Job reports, in bytes.
+// longestReport limits the bytes of a Job's report.
 const longestReport = 400
 
-// What follows for a takeover.
+// The actions of a takeover.
 const (
 	takeoverWaits   = ""
 	takeoverRefused = "Refused"
-	takeoverCheck   = "CheckData"     // make the Job that judges the data
-	takeoverHand    = "HandOverClaim" // label the claim as the first member's: the server stops, and is not started again
+	takeoverCheck   = "CheckData"     // create the Job that judges the data
+	takeoverHand    = "HandOverClaim" // label the claim as the first member's: the server stops, and never starts again
 )
 
 // Decide returns the next write, and a message for users.
@@ -80,7 +81,7 @@ func (t *Takeover) Decide() (act, message string) {
 	return takeoverHand, fmt.Sprintf("PersistentVolumeClaim %s becomes that of the first member: the server restarts once", ClaimName(t.Database))
 }
 
-// refusal returns why the server cannot become several members in its present state, or "".
+// refusal returns the reason why the server cannot become several members in its present state, or "".
 func (t *Takeover) refusal() string {
 	const first = "makes several members, and "
 	switch image := t.image(); {
@@ -125,7 +126,7 @@ func (t *Takeover) image() string {
 	return ""
 }
 
-// check reports whether a pod judges the data now, or has judged it.
+// check reports whether the pod that judges the data exists, and whether it has ended.
 func (t *Takeover) check() (exists, hasEnded bool) {
 	for _, pod := range t.Checks {
 		if pod.Labels[labelJobName] == t.Job && pod.DeletionTimestamp == nil {
@@ -139,7 +140,8 @@ func (t *Takeover) check() (exists, hasEnded bool) {
 // labelJobName is the label of the pods of a Job.
 const labelJobName = "batch.kubernetes.io/job-name"
 
-// ended returns the termination of a pod's judging container, or nil. If it reported nothing, its Job tries again.
+// ended returns the termination of a pod's container that judges the data, or nil. Without a report, it returns nil, because the Job starts
+// another pod.
 func ended(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == containerMembers && c.State.Terminated != nil && c.State.Terminated.Message != "" {
@@ -149,7 +151,7 @@ func ended(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// reported returns the mark of the volume that can become a member's, or why it cannot.
+// reported returns the mark of the volume that can become a member's volume, or the reason why it cannot.
 func (t *Takeover) reported() (mark, why string) {
 	for _, pod := range t.Checks {
 		end := ended(pod)

@@ -19,7 +19,7 @@ import (
 
 const someMark = "0123456789abcdef01234567"
 
-// serving returns a takeover of a server that is ready, before a Job has looked at its data.
+// serving returns a takeover of a ready server, before a Job has judged its data.
 func serving() *Takeover {
 	return &Takeover{
 		Database: "db", Mark: someMark, Image: "mysql:8.4.9", Job: "db-members-3",
@@ -38,7 +38,7 @@ func serving() *Takeover {
 	}
 }
 
-// looked adds a pod of the Job with a report; an empty one for a pod that has not ended.
+// looked adds a pod of the Job with a report. If the report is empty, the pod has not ended.
 func (t *Takeover) looked(job, report string, code int32) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: job + "-x", Labels: map[string]string{labelJobName: job}}}
 	if report != "" {
@@ -47,7 +47,7 @@ func (t *Takeover) looked(job, report string, code int32) {
 	t.Checks = append(t.Checks, pod)
 }
 
-// A single server that is about to become several members keeps its backups, and gets no new kind of backup.
+// A single server that is about to become several members keeps its backups. No kind of backup is added.
 func TestServerBeginsNoBackups(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{PointInTime: &dsv1.PointInTime{}}}}}
@@ -65,7 +65,7 @@ func TestServerBeginsNoBackups(t *testing.T) {
 	assert.Assert(t, declared.Spec.MySQL.Backup.PointInTime != nil)
 }
 
-// The single server is handed over only if every known fact proves that its data can become the first member's data.
+// The single server's claim is handed over only if every known fact proves that its data can become the first member's data.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const good = `{"id":"` + someMark + `"}`

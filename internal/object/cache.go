@@ -26,8 +26,8 @@ type entry[K comparable, V any] struct {
 	size  int
 }
 
-// NewCache returns an empty Cache of at most limit bytes. evicted, which may be nil, is called with each evicted entry, and with values that are
-// larger than the cache. It may use any cache.
+// NewCache returns an empty Cache of at most limit bytes. evicted, which may be nil, is called with each evicted entry, and with values
+// that are larger than the cache. The function evicted may use any cache.
 func NewCache[K comparable, V any](limit int, evicted func(K, V)) *Cache[K, V] {
 	return &Cache[K, V]{limit: limit, evicted: evicted, entries: map[K]*list.Element{}, recent: list.New()}
 }

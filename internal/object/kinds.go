@@ -34,7 +34,7 @@ var Kinds = []schema.GroupVersionKind{
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 }
 
-// JobKind is the kind of a single run. No chart renders one: a step creates a Job once, and it is never corrected.
+// JobKind is the kind of a single run. No chart renders a Job: a step creates a Job once, and the Job is never corrected.
 var JobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 
 // CronJobKind is the kind of scheduled runs.
@@ -68,7 +68,7 @@ func IsForeign(o *unstructured.Unstructured) bool { return o.GroupVersionKind() 
 // ResourceOf returns the resource of a kind that the operator manages.
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	switch {
-	case gvk == Foreign: // its plural equals its singular
+	case gvk == Foreign: // the plural of this kind equals the singular
 		return gvk.GroupVersion().WithResource("mongodbcommunity")
 	case gvk.Kind == "ModelBox":
 		return gvk.GroupVersion().WithResource("modelboxes")

@@ -82,7 +82,7 @@ func TestTheLimitIsOfBytes(t *testing.T) {
 	c.Add("4", 4, 50)
 	assert.DeepEqual(t, gone, []string{"1", "2"})
 	assert.Equal(t, c.Size(), 100)
-	c.Add("4", 4, 10) // in its own place
+	c.Add("4", 4, 10) // replaces the entry itself, and evicts no other entry
 	assert.Equal(t, c.Size(), 60)
 	c.Add("5", 5, 101)
 	assert.DeepEqual(t, gone, []string{"1", "2", "5"})

@@ -19,7 +19,7 @@ import (
 
 // Labels and annotations that the operator relies on.
 const (
-	// ManagedBy is the value of LabelManagedBy on everything that the operator creates.
+	// ManagedBy is the value of LabelManagedBy on every object that the operator creates.
 	ManagedBy = "d3os-operator"
 
 	// LabelInstance holds the name of the owner.
@@ -46,8 +46,8 @@ const (
 	// AnnotationTicket on a pod is the operator's permission for this pod to start a member of a database without data, or alone. The agent
 	// in the pod reads it.
 	AnnotationTicket = "d3os-product.com.d3os/ticket"
-	// AnnotationAdopt on a MySQLCluster is the mark of the data of a single server, from which the cluster is created. The annotation has
-	// no effect once the cluster has data.
+	// AnnotationAdopt on a MySQLCluster is the mark of a single server's data. The cluster is created from this data. The annotation has no
+	// effect once the cluster has data.
 	AnnotationAdopt = "d3os-product.com.d3os/adopt"
 	// AnnotationRestoredTo on a claim is the time to which a DataRestore restored the database on the claim. It is set when the restore is
 	// complete: then a DataService can switch to the claim.
@@ -58,7 +58,7 @@ const (
 	// AnnotationStarted on a DataBackup or a DataRestore holds the UID of the resource, and is written before the first object. It marks a
 	// copy of the resource, such as one from a restore of the cluster's objects: a copy has no status and another UID.
 	AnnotationStarted = "d3os-product.com.d3os/started"
-	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
+	// AnnotationPolicy is an annotation of Helm: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
 	// PolicyKeep is the value of AnnotationPolicy for objects that outlive their release.
 	PolicyKeep = "keep"
@@ -132,7 +132,7 @@ func FinishAll(objects []*unstructured.Unstructured, owner Owner) (revision stri
 		if err != nil {
 			return "", err
 		}
-		if o.GetKind() != "PodDisruptionBudget" { // it depends on the number of pods
+		if o.GetKind() != "PodDisruptionBudget" { // a PodDisruptionBudget depends on the number of pods
 			revisions = append(revisions, revision...)
 		}
 	}

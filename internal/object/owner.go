@@ -35,8 +35,8 @@ func kindLabel(kind schema.GroupKind) string {
 	return strings.ToLower(kind.String())
 }
 
-// Labels returns the labels of every object of a part, including pods. The operator's cache selects by them, and they identify the owner of
-// an object without a controller.
+// Labels returns the labels of every object of a part, including pods. The operator's cache selects objects by these labels. The labels
+// identify the owner of an object without a controller.
 func (o Owner) Labels(part string) map[string]string {
 	labels := map[string]string{LabelManagedBy: ManagedBy, LabelInstance: o.Name, LabelComponent: part}
 	if kind := o.KindLabel(); kind != "" {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Labels alone do not make an object the owner's, because any user can write them.
+// Labels alone do not make an object an object of the owner, because any user can write labels.
 func TestOwns(t *testing.T) {
 	t.Parallel()
 	owner := Owner{GroupVersionKind: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Thing"}, Namespace: "n", Name: "a", UID: "1"}

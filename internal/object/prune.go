@@ -73,8 +73,9 @@ func LacksNoPrune(o metav1.Object) bool {
 	return false
 }
 
-// IsRetained reports whether an object of the operator's outlives its resource: it has no owner. A claim that a StatefulSet made from its
-// template has no AnnotationPolicy. Any other object without that annotation has lost its owner reference, and gets the reference again.
+// IsRetained reports whether an object of the operator outlives its resource: the object has no owner. A claim that a StatefulSet made from
+// its template has no AnnotationPolicy. Any other object without that annotation has lost its owner reference, and gets the reference
+// again.
 func IsRetained(o metav1.Object, isClaim bool) bool {
 	labels := o.GetLabels()
 	if len(o.GetOwnerReferences()) > 0 || labels[LabelManagedBy] != ManagedBy || labels[LabelInstance] == "" {

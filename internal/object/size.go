@@ -5,7 +5,7 @@ package object
 
 import "reflect"
 
-// The memory of Go's maps in addition to keys and values: per map, and per slot.
+// The memory of Go's maps in addition to keys and values: bytes of each map, and bytes of each slot.
 const (
 	mapHeader = 48
 	perSlot   = 2

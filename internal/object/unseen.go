@@ -48,7 +48,7 @@ func UnseenSecret(owner Owner, live Lookup, name string, lost error) (*unstructu
 	case owner.Controls(secret):
 		return secret, nil
 	case metav1.GetControllerOfNoCopy(secret) != nil || OwnerKey(secret) != "" && !owner.Names(secret):
-		return nil, lost // another owner's
+		return nil, lost // the object has another owner
 	}
 	by := secret.GetLabels()[LabelManagedBy]
 	if owner.Names(secret) && (by == "" || by == ManagedBy) && Digest(secret) != "" {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Secret that exists is never reported as lost, unless it is another owner's.
+// A Secret that exists is never reported as lost, unless it belongs to another owner.
 func TestUnseenSecret(t *testing.T) {
 	t.Parallel()
 	owner := Owner{GroupVersionKind: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Cache"}, Namespace: "data", Name: "a", UID: "uid"}

@@ -49,14 +49,14 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 		}
 	case c.Health.Problem != "":
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)
-		if c.Rewritten != "" { // it may be the cause
+		if c.Rewritten != "" { // the change by a policy may be the cause
 			next.Message += "; " + c.Rewritten
 		}
 	default:
 		if next.Phase = underway(c, prev, &next); next.Phase != "" {
 			break
 		}
-		// The component was healthy, has not changed, and is not healthy any more.
+		// The component was healthy, has not changed, and is no longer healthy.
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Hint, culprit(c.Health.HintCulprit)
 		if next.Message == "" {
 			next.Message = "one of its objects is missing or being deleted"
@@ -68,7 +68,7 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 	return next
 }
 
-// isInDanger reports whether a component has a problem that its lack of pods does not explain, such as with its data.
+// isInDanger reports whether a component has a problem that the lack of pods does not explain, such as a problem with its data.
 func isInDanger(c reconcile.PartSeen) bool {
 	return c.Health.Problem != "" && !slices.Contains([]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, c.Health.Culprit.Kind)
 }
@@ -85,7 +85,7 @@ func stopped(next *dsv1.ComponentStatus, c reconcile.PartSeen) {
 	}
 }
 
-// underway returns the phase of a component that is not settled because it is being created, updated or scaled, or "".
+// underway returns the phase of a component that is being created, updated or scaled; otherwise "".
 func underway(c reconcile.PartSeen, prev, next *dsv1.ComponentStatus) dsv1.Phase {
 	was := phaseBefore(prev)
 	switch {
@@ -97,9 +97,9 @@ func underway(c reconcile.PartSeen, prev, next *dsv1.ComponentStatus) dsv1.Phase
 		return dsv1.PhaseScaling
 	case was == dsv1.PhaseUpdating || was == dsv1.PhaseScaling:
 		return was
-	case was == dsv1.PhaseRunning && c.Health.Rolling: // another writer changed it, such as `kubectl rollout restart`
+	case was == dsv1.PhaseRunning && c.Health.Rolling: // another writer has changed the workload, for example by `kubectl rollout restart`
 		return dsv1.PhaseUpdating
-	case c.Kind == managed && c.Exists && len(c.Missing) == 0: // it reports its problems in its own status
+	case c.Kind == managed && c.Exists && len(c.Missing) == 0: // the resource reports its problems in its own status
 		return dsv1.PhaseUpdating
 	}
 	return ""
@@ -110,14 +110,14 @@ func fail(next *dsv1.ComponentStatus, c reconcile.PartSeen, prev *dsv1.Component
 	next.Phase, next.Message, next.Culprit = dsv1.PhaseFailed, health.Refusal(c.Error), culprit(c.Culprit)
 	next.FailedFrom = phaseBefore(prev)
 	switch {
-	case c.Health == (health.State{}): // the error occurred before the component's health was read
+	case c.Health == (health.State{}): // the error occurred before the health was read
 		next.Ready, next.Desired = prev.Ready, prev.Desired
 	case next.Desired != prev.Desired && (next.FailedFrom == dsv1.PhaseRunning || next.FailedFrom == dsv1.PhaseDegraded):
 		next.FailedFrom = dsv1.PhaseScaling // the number of pods was written before the error
 	}
 }
 
-// phaseBefore returns the last phase of a component; for a failed one, the phase before the failure.
+// phaseBefore returns the last phase of a component. For a failed component, it returns the phase before the failure.
 func phaseBefore(prev *dsv1.ComponentStatus) dsv1.Phase {
 	if prev.Phase == dsv1.PhaseFailed {
 		return prev.FailedFrom
@@ -132,8 +132,8 @@ func culprit(c health.Culprit) *dsv1.Culprit {
 	return &dsv1.Culprit{Kind: c.Kind, Name: c.Name, Reason: c.Reason}
 }
 
-// waiting names the components that a component waits for, and the objects that are not ready in these. before holds the components that
-// may be waited for.
+// waiting names the components for which a component waits, and the objects in them that are not ready. before has the components for which
+// it may wait.
 func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	what := "waits for "
 	switch {
@@ -152,14 +152,14 @@ func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	return what + strings.Join(names, ", ")
 }
 
-// StartDeadline limits the time of a StatefulSet to start, change or scale before its component becomes Degraded. Its value is the default
-// of progressDeadlineSeconds of a Deployment; a StatefulSet has no such field.
+// StartDeadline is the time in which a StatefulSet must start, change or scale before its component becomes Degraded. It equals the default
+// of a Deployment's progressDeadlineSeconds. (A StatefulSet has no such field.)
 const StartDeadline = 10 * time.Minute
 
-// BindDeadline limits the time that a claim may stay unbound before the message of its component names the claim.
+// BindDeadline is the time for which a claim may be unbound before the message of its component names the claim.
 const BindDeadline = 5 * time.Second
 
-// unbound sets a component's message if its claim is still not bound.
+// unbound sets a component's message if its claim has been unbound for too long.
 func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
 	if next.Message == "" && inWork(next.Phase) && inWork(prev.Phase) && prev.LastTransitionTime != nil && c.Health.Problem == "" &&
 		c.Health.HintCulprit.Reason == health.ReasonNotBound && now.Sub(prev.LastTransitionTime.Time) >= BindDeadline {
@@ -167,11 +167,11 @@ func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.
 	}
 }
 
-// AutoscalerDeadline limits the time that an autoscaler may lack metrics, or request more pods than its maximum, before the message of its
-// component reports that. Metrics of new pods are available after one or two minutes.
+// AutoscalerDeadline is the time for which an autoscaler may lack metrics, or request more pods than its maximum, before the message of its
+// component reports that. (Metrics of new pods are available after one or two minutes.)
 const AutoscalerDeadline = 5 * time.Minute
 
-// unscaled sets a component's message if its autoscaler has not been able to work for a while.
+// unscaled sets a component's message if its autoscaler has not worked for too long.
 func unscaled(next *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
 	a := c.Health.Autoscaler
 	if a != (health.Culprit{}) && next.Phase == dsv1.PhaseRunning && next.Message == "" && now.Unix()-c.Health.AutoscalerSince >= int64(AutoscalerDeadline/time.Second) {
@@ -183,8 +183,8 @@ func autoscalerText(a health.Culprit) string {
 	return fmt.Sprintf("%s %s: %s: %s", a.Kind, a.Name, a.Reason, a.Message)
 }
 
-// late makes the status of a StatefulSet Degraded if it has been in progress for longer than StartDeadline. Causes: the claim is not bound,
-// the pods are refused, or the pods do not become ready.
+// late makes the status of a StatefulSet Degraded if it has been in progress for longer than StartDeadline. Possible causes: the claim is
+// not bound, the pods are refused, or the pods do not become ready.
 func late(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
 	if c.Kind != "StatefulSet" || !inWork(next.Phase) || !inWork(prev.Phase) || prev.LastTransitionTime == nil || c.Health.Hint == "" ||
 		prev.Revision != next.Revision || now.Sub(prev.LastTransitionTime.Time) < StartDeadline {
@@ -194,15 +194,16 @@ func late(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Tim
 }
 
 const (
-	// thirdParty is the kind of a component that runs elsewhere.
+	// thirdParty is the kind of a component that runs outside of the cluster.
 	thirdParty = "ThirdParty"
 	// cronJob is the kind of a component that runs on a schedule.
 	cronJob = "CronJob"
-	// managed is the kind of a component that is one resource of another kind of the operator.
+	// managed is the kind of a component that is a resource of another kind of the operator.
 	managed = "Managed"
 )
 
-// delay describes a temporary reason, shown in no other field, why a component is not ready. It returns "" for pods that are only starting.
+// delay describes a temporary reason why a component is not ready, if no other field has it. For pods that are only starting, it returns
+// "".
 func delay(c reconcile.PartSeen) string {
 	switch {
 	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:

@@ -21,8 +21,8 @@ func refused(revision string) reconcile.PartSeen {
 	return reconcile.PartSeen{Name: "auth", Kind: "Deployment", Revision: revision, Exists: true, Error: "update Deployment a/auth: try again"}
 }
 
-// A write that fails temporarily must not change the component's later phase: an update stays an update, and an unhealthy component stays
-// unhealthy.
+// A write that fails temporarily must not change the component's later phase: an update remains an update, and an unhealthy component
+// remains unhealthy.
 func TestAFailedWriteKeepsWhatThePhaseIsDerivedFrom(t *testing.T) {
 	t.Parallel()
 	scaled := health.State{Ready: 1, Desired: 3, Hint: "Deployment auth: Available: 1/3"}
@@ -120,7 +120,8 @@ func TestWhatAComponentWaitsFor(t *testing.T) {
 	assert.DeepEqual(t, componentStatus(failed, &dsv1.ComponentStatus{}).WaitsFor, []string(nil))
 }
 
-// If an object of a paused DataService is deleted, the condition names it, or, if it is unknown, at least the problem.
+// If an object of a paused DataService is deleted, the condition names the object. If the object is unknown, the condition names the
+// problem.
 func TestAMissingObjectIsTold(t *testing.T) {
 	t.Parallel()
 	unnamed := up
@@ -139,8 +140,8 @@ func TestAMissingObjectIsTold(t *testing.T) {
 	}
 }
 
-// The time of a component changes only with its phase, and that of a condition only with its status, so that a status at rest is not
-// written. A status without times, from an older operator, is not written to add them.
+// The time of a component changes only with its phase, and the time of a condition only with its status. So a status at rest is not
+// written. If an older operator wrote a status without times, the status is not written to add them.
 func TestTheTimeOfAPhase(t *testing.T) {
 	t.Parallel()
 	see := func(state health.State) StatusInput {
@@ -170,8 +171,8 @@ func TestTheTimeOfAPhase(t *testing.T) {
 	assert.DeepEqual(t, at(Compute(*old, see(broken), later)), &later)
 }
 
-// Two faults show neither in a workload's conditions nor in a pod's state. While the component starts, the message shows where to look. A
-// pod that merely takes time to start is not reported.
+// Neither a workload's conditions nor a pod's state shows these two faults. While the component starts, the message names the object to
+// examine. A pod that only needs time to start is not reported.
 func TestWhatMayPassByItselfIsTold(t *testing.T) {
 	t.Parallel()
 	set := health.Culprit{Kind: "StatefulSet", Name: "auth", Reason: health.ReasonPodsMissing}
@@ -197,7 +198,7 @@ func TestWhatMayPassByItselfIsTold(t *testing.T) {
 	}
 }
 
-// A StatefulSet has no deadline field: a cause that keeps it from starting for ten minutes is a fault, so that alerts fire.
+// A StatefulSet has no deadline field. If it has not started after ten minutes, the component is Degraded, so that alerts fire.
 func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 	t.Parallel()
 	unbound := health.State{Desired: 1, Hint: "PersistentVolumeClaim data: not bound", HintCulprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: "Pending"}}
@@ -235,7 +236,7 @@ func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 	}
 }
 
-// A claim that is not bound for some seconds, and refused pods, precede the order of components in MESSAGE.
+// In MESSAGE, a claim that has been unbound for some seconds, and refused pods, come before the order of components.
 func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	t.Parallel()
 	unbound := health.State{Desired: 1, Hint: "PersistentVolumeClaim data: it is not bound", HintCulprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: health.ReasonNotBound}}
@@ -255,7 +256,7 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	}
 }
 
-// An autoscaler that has not been able to work for five minutes is named, also in MESSAGE. Until then another pass follows.
+// An autoscaler that has not worked for five minutes is reported, also in MESSAGE. Until then, another pass is requested.
 func TestAutoscalerIsNamed(t *testing.T) {
 	t.Parallel()
 	c := seenOf("auth", up)

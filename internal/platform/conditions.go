@@ -45,7 +45,7 @@ func isReady(seen StatusInput, next dsv1.DataServiceStatus) bool {
 	return seen.Failure == nil && !seen.Deleting && seen.Switch == nil && !seen.Hibernation.IsActive() && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
 }
 
-// reasonOf returns why not everything is ready.
+// reasonOf returns the reason why something is not ready.
 func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) string {
 	switch {
 	case seen.Failure != nil:
@@ -64,8 +64,8 @@ func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) strin
 	return dsv1.ReasonComponentsNotReady
 }
 
-// operatorChange sets the condition for a change that the operator causes. A turn ends when every component is ready in its new revision.
-// The message of a waiting resource stays until its reason changes: otherwise it would change with the turns of other resources.
+// operatorChange sets the condition about a change that the operator causes. A turn ends when every component is ready in its new revision.
+// The message of a waiting resource stays until its reason changes: otherwise the message would change with the turns of other resources.
 func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool, now metav1.Time) []metav1.Condition {
 	before := meta.FindStatusCondition(conditions, dsv1.ConditionOperatorChange)
 	hadTurn := before != nil && before.Status == metav1.ConditionTrue
@@ -90,7 +90,8 @@ func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool,
 	return conditions
 }
 
-// tellSwitch sets the condition for a switch to another database while one is in progress. Without an observation it keeps the condition.
+// tellSwitch sets the condition about a switch to another database while a switch is in progress. Without an observation, it keeps the
+// condition.
 func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) {
 	var v *backup.Verdict
 	switch {
@@ -102,12 +103,12 @@ func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, see
 	v.Set(reconcile.Conditions{List: conditions, Generation: seen.Generation, Now: now}, dsv1.ConditionDatabaseSwitch)
 }
 
-// ofData are the reasons of problems with data. A user must act on them first.
+// ofData are the reasons of problems with data. They take precedence, because a user must act on them first.
 var ofData = []string{
 	dsv1.ReasonDataLost, dsv1.ReasonVolumeBeingDeleted, dsv1.ReasonServerVersionRefused, dsv1.ReasonVolumeReplaced, dsv1.ReasonVolumeUnreadable,
 }
 
-// failingReason returns a component's reason for a problem with its data, or ComponentFailing.
+// failingReason returns a component's reason about a problem with its data; if there is none, ComponentFailing.
 func failingReason(components []dsv1.ComponentStatus) string {
 	for _, c := range components {
 		if c.Culprit != nil && slices.Contains(ofData, c.Culprit.Reason) {

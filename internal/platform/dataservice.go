@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package platform implements the kind DataService: a platform of components, each rendered from a chart. The package plans objects. It
-// observes the running system only through the reports of backup pods.
+// reads the running system only through the reports of backup pods.
 //
-// component has the graph of components, values their chart values, and plan their objects and Secrets. The status (status.go,
-// component_status.go, conditions.go) is a pure function of an observation. Package mysql decides about the database.
+// Package component has the graph of components, package values their chart values, and package plan their objects and Secrets. The status
+// (status.go, component_status.go, conditions.go) is a pure function of an observation. Package mysql decides about the database.
 package platform
 
 import (
@@ -35,8 +35,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of a DataService, and reads one from the API server when its cache lags. The right to finalizers is
-// needed because the API server may check it when owner references are set.
+// The operator writes only the status of a DataService. It reads a DataService from the API server if its cache lags. It needs the right to
+// finalizers because the API server may check that right when owner references are set.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
@@ -58,7 +58,7 @@ type Kind struct {
 	client    client.Client
 	jobs      backup.Reader
 	originals cache.Cache // metadata of the original operator's objects; nil for none
-	// connections holds for each DataService the last connection of MongoDB that was found to be in use: NamespacedName -> connection.
+	// connections maps a DataService's NamespacedName to the last connection of MongoDB that was found to be in use.
 	connections sync.Map
 }
 
@@ -67,7 +67,7 @@ var (
 	_ reconcile.Parent                               = &Kind{}
 )
 
-// New returns the kind. The client writes during switches of databases; live reads from the API server. Both are nil for a caller that only
+// New returns the kind. c is used for writes during switches of databases; live reads from the API server. Both are nil if the caller only
 // plans. originals caches the metadata of the original operator's objects.
 func New(planner *plan.Planner, keeper *plan.Keeper, c client.Client, live client.Reader, originals cache.Cache) *Kind {
 	return &Kind{planner: planner, keeper: keeper, client: c, jobs: backup.Reader{Client: c, Live: live}, originals: originals}
@@ -79,20 +79,20 @@ func (*Kind) GVK() schema.GroupVersionKind { return dsv1.GroupVersion.WithKind(d
 // New returns an empty DataService.
 func (*Kind) New() *dsv1.DataService { return &dsv1.DataService{} }
 
-// Children returns the kinds of components that are resources.
+// Children returns the kinds of resources that a component can be.
 func (*Kind) Children() []schema.GroupVersionKind { return object.Optional }
 
 // Paused returns spec.paused.
 func (*Kind) Paused(ds *dsv1.DataService) bool { return ds.Spec.Paused }
 
-// Forget drops the cached credentials, the plan and the connection.
+// Forget drops the credentials, the plan and the connection of a DataService from the caches.
 func (k *Kind) Forget(namespace, name string) {
 	k.keeper.Forget(namespace, name)
 	k.planner.Forget(namespace, name)
 	k.connections.Delete(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// Plan returns the parts of a platform: its components.
+// Plan returns the parts of a platform, which are its components.
 func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs, obs *Observation) (*reconcile.Plan, error) {
 	f, err := k.formOf(declared, in)
 	if err != nil {
@@ -169,7 +169,7 @@ func (k *Kind) parts(ds *dsv1.DataService, graph *component.Graph, planned *plan
 	return parts, nil
 }
 
-// databases returns the state of the databases, or nil if no database of one server runs in the cluster.
+// databases returns the state of the databases; nil if no single-server database runs in the cluster.
 func databases(ds *dsv1.DataService, graph *component.Graph, in reconcile.Inputs) (*mysql.Databases, error) {
 	c := graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.ThirdParty || c.Kind == component.Managed {
@@ -189,7 +189,7 @@ func declaredDatabase(ds *dsv1.DataService, c *component.Component) mysql.Declar
 // planDatabase plans the record of the database in use, the form of its objects, and the services that use it.
 func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, result *reconcile.Plan, databases *mysql.Databases, h *Hibernation, in reconcile.Inputs) error {
 	c := graph.Get(component.MySQL)
-	if c == nil || c.Kind == component.Managed { // a MySQLCluster guards its data itself
+	if c == nil || c.Kind == component.Managed { // a MySQLCluster protects its data itself
 		return nil
 	}
 	declared := declaredDatabase(ds, c)
@@ -212,13 +212,13 @@ func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Pl
 			users = append(users, &result.Parts[i])
 		}
 	}
-	if databases == nil || h.IsActive() { // a switch continues only after the platform was woken
+	if databases == nil || h.IsActive() { // a switch continues only after the platform has woken
 		return nil
 	}
 	return databases.Halt(users, own, data.Serves)
 }
 
-// isUser reports whether a component may use the database: all services and cron jobs may.
+// isUser reports whether a component may use the database. All services and cron jobs may.
 func isUser(c *plan.Component) bool {
 	return c.Kind != component.ThirdParty && slices.Contains([]string{component.ChartMicroservice, component.ChartCronJob}, c.Chart)
 }
@@ -247,7 +247,8 @@ func texts(names []dsv1.ComponentName) []string {
 	return result
 }
 
-// knownRevision returns the last applied revision of a component, from the status. The engine compares it with the plan to detect a new
+// knownRevision returns the revision of a component that was applied last, from the status. The engine detects a new revision by comparing
+// this revision with the plan. So another writer's change of the status can affect which objects are held back.
 // revision. So a foreign write of the status has an effect on the objects that are held back.
 func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 	for _, known := range ds.Status.Components {
@@ -265,11 +266,11 @@ const podsShown = time.Second
 // Decide returns the next step or the time of the next pass, in this order:
 //
 //   - while the platform hibernates: the end of its pods;
-//   - while one server becomes several members, and during a switch between
-//     databases: its next write;
+//   - while a single server becomes several members, and during a switch
+//     between databases: its next write;
 //   - during an import: whether it must end;
-//   - while the database's workload is ready but its pod is not ready in the cache, and its data can therefore not be recorded: another
-//     pass;
+//   - while the database's workload is ready, but its pod is not ready in the
+//     cache, so that its data cannot be recorded: another pass;
 //   - after a gap in the binary log: a backup;
 //   - for a backup Job that other containers keep from ending: its deletion;
 //   - while the latest moments cannot be restored, a backup may become overdue,
@@ -308,8 +309,8 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observ
 	return reconcile.Decision{LookAgain: startsSeen(ds, seen.Parts)}
 }
 
-// decideSwitch returns the decision while one server becomes several members, and during a switch; nil if neither must continue first.
-// While services have no pods, they wait for an import, and the import waits for its cut-over: if the switch has nothing to write, the
+// decideSwitch returns the decision while a single server becomes several members, and during a switch. It returns nil if another decision
+// must come first: services without pods wait for an import, which waits for its cut-over. So if the switch has nothing to write, the
 // import continues.
 func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcile.Decision {
 	next := &reconcile.Decision{LookAgain: podsShown}
@@ -329,9 +330,8 @@ func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcil
 	return next
 }
 
-// startsSeen returns the delay until the next pass while a StatefulSet starts, or an autoscaler cannot work, or 0. That pass detects a
-// StatefulSet that misses status.StartDeadline, a claim that misses status.BindDeadline, or an autoscaler that misses
-// status.AutoscalerDeadline.
+// startsSeen returns the delay until the next pass while a StatefulSet starts, or an autoscaler cannot work; otherwise 0. That pass detects
+// a StatefulSet that misses StartDeadline, a claim that misses BindDeadline, or an autoscaler that misses AutoscalerDeadline.
 func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Duration) {
 	shows := func(part reconcile.PartSeen, text string) bool {
 		return slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == part.Name && c.Message == text })
@@ -366,7 +366,7 @@ func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[Observation], no
 	ds.Status = Compute(ds.Status, input, now)
 }
 
-// notes returns notes for users on a component that may be healthy.
+// notes returns notes to users about a component, which may be healthy.
 func notes(c *plan.Component) []string {
 	switch {
 	case c.Name == component.MySQL && c.Kind == component.DaemonSet:

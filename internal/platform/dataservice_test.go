@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Services without pods wait for the database, which waits for the cut-over of its import: the operator requests that.
+// Services without pods wait for the database, and the database waits for the cut-over of its import. The operator requests the cut-over.
 func TestDecideCutOverOfSwitch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,19 +15,19 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// form is the form in which the mysql of a DataService is planned: one server or several members. It differs from the declared form while
-// the form changes, and if several members stay although one server is declared.
+// form is the form in which the mysql of a DataService is planned: a single server or several members. It differs from the declared form
+// while the form changes, and if several members remain although a single server is declared.
 type form struct {
-	*mysql.Form // nil without a mysql
+	*mysql.Form // nil if there is no mysql
 
 	stage mysql.Stage
-	// ds is the DataService in the planned form, and graph is its graph.
+	// ds is the DataService in the planned form. graph is its graph.
 	ds    *dsv1.DataService
 	graph *component.Graph
-	// declared is the declared spec with its graph.
+	// declared is the DataService as declared, with its graph.
 	declared      *dsv1.DataService
 	declaredGraph *component.Graph
-	// image is the image of the wanted members, with the stage Check.
+	// image is the image of the wanted members; set in the stage Check.
 	image string
 }
 
@@ -58,10 +58,11 @@ func (k *Kind) formOf(declared *dsv1.DataService, in reconcile.Inputs) (*form, e
 	return f, nil
 }
 
-// becomes reports whether one server runs and several members are declared.
+// becomes reports whether a single server runs and several members are declared.
 func (f *form) becomes() bool { return f.stage == mysql.StageCheck || f.stage == mysql.StageImport }
 
-// trials returns the MySQLCluster that replaces one server, for validation. A spec that a MySQLCluster cannot have is an error.
+// trials returns the MySQLCluster that replaces a single server, for validation. It returns an error if a MySQLCluster cannot have the
+// spec.
 func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Trial, error) {
 	if !f.becomes() {
 		return nil, nil
@@ -86,7 +87,7 @@ func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Tria
 	return trials, nil
 }
 
-// apply adds the objects for the form of mysql to a plan, and stores the database in use in obs.
+// apply adds the objects for the form of mysql to a plan, and sets the database in use in obs.
 func (f *form) apply(result *reconcile.Plan, obs *Observation, in reconcile.Inputs) error {
 	c := f.graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.ThirdParty {
@@ -99,7 +100,7 @@ func (f *form) apply(result *reconcile.Plan, obs *Observation, in reconcile.Inpu
 		}
 	}
 	switch {
-	case f.stage == mysql.StageCheck && obs.Hibernation.IsActive(): // it needs the server
+	case f.stage == mysql.StageCheck && obs.Hibernation.IsActive(): // the check needs the server
 	case f.stage == mysql.StageCheck:
 		takeover, err := mysql.PlanTakeover(declaredDatabase(f.declared, c), f.Form, f.image, result.Parts, in)
 		if err != nil {

@@ -21,26 +21,26 @@ import (
 
 // Hibernation is the state of a DataService with spec.hibernate. Pods stop in two stages:
 //
-//  1. Services and cron jobs are planned without pods, and backups are suspended. Middleware is left as it is.
+//  1. Services and cron jobs are planned without pods, and backups are suspended. Middleware does not change.
 //  2. When no pod of a service and no backup remains, middleware is planned without pods, too.
 //
-// The stage is read from the cluster: once a workload of middleware has the mark, the second stage stays. So a pod that another writer
-// starts does not restart a database.
+// The stage is read from the cluster: after a workload of middleware has the mark, the second stage is permanent. So a pod that another
+// writer starts does not restart a database.
 type Hibernation struct {
-	// Waits names the work that must end before pods are stopped; empty if pods are stopped.
+	// Waits names the work that must end before pods are stopped; empty if no work remains.
 	Waits string
-	// IsLast reports whether middleware is stopped, too.
+	// IsLast reports whether middleware is stopped, too (the second stage).
 	IsLast bool
-	// Remains names the pods and Jobs that still run, of parts that should have no pods and of backups.
+	// Remains names the pods and Jobs that still run, of backups and of parts that should have no pods.
 	Remains []string
-	// Stays names the parts that keep running, because their data would be lost otherwise.
+	// Stays names the parts that keep running because they would lose data otherwise.
 	Stays []string
 
 	owner object.Owner
 	in    reconcile.Inputs
 }
 
-// IsActive reports whether pods are stopped, or are being stopped.
+// IsActive reports whether pods are stopped or are being stopped.
 func (h *Hibernation) IsActive() bool { return h != nil && h.Waits == "" }
 
 // IsDone reports whether all pods that can be stopped are stopped.
@@ -100,7 +100,7 @@ func findHibernation(f *form, planned *plan.Plan, parts []reconcile.Part, databa
 	return h, nil
 }
 
-// liveIn returns a lookup that finds resources of the operator, too.
+// liveIn returns a lookup that also finds resources of the operator.
 func liveIn(in reconcile.Inputs) object.Lookup {
 	return func(kind, name string) (*unstructured.Unstructured, error) {
 		if !slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
@@ -114,13 +114,13 @@ func liveIn(in reconcile.Inputs) object.Lookup {
 	}
 }
 
-// withoutCronJobs returns the objects without the CronJobs, which are suspended in the first stage.
+// withoutCronJobs returns the objects except the CronJobs, which are suspended in the first stage.
 func withoutCronJobs(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return o.GetKind() == object.CronJobKind.Kind })
 }
 
-// obstacle names the work that must end before a platform can hibernate, or returns "". Interrupted work on the data of mysql would start
-// again later, or its result would be unknown.
+// obstacle names the work that must end before a platform can hibernate, or returns "". Work on the data of mysql that is interrupted would
+// start again later, or its result would be unknown.
 func obstacle(f *form, planned *plan.Plan, parts []reconcile.Part, databases *mysql.Databases, in reconcile.Inputs) (string, error) {
 	if f.stage == mysql.StageCheck || f.stage == mysql.StageRemove {
 		return "hibernation waits until mysql has become several members", nil
@@ -147,18 +147,18 @@ func obstacle(f *form, planned *plan.Plan, parts []reconcile.Part, databases *my
 	return "", nil
 }
 
-// backupsOf adds to Remains the backups of a part of middleware that run or may start.
+// backupsOf adds the running backups of a part of middleware, and those that may start, to Remains.
 func (h *Hibernation) backupsOf(part *reconcile.Part) ([]string, error) {
 	crons := slices.DeleteFunc(halt.Workloads(part.Objects), func(o *unstructured.Unstructured) bool { return o.GetKind() != object.CronJobKind.Kind })
 	return h.note(part, crons, backup.PartJobs)
 }
 
-// remainsOf adds to Remains the pods of a part that still run.
+// remainsOf adds the running pods of a part to Remains.
 func (h *Hibernation) remainsOf(part *reconcile.Part) ([]string, error) {
 	return h.note(part, halt.Workloads(part.Objects), "")
 }
 
-// note adds to Remains the workloads that still have pods, among the pods of a part or, by suffix, of its backups.
+// note adds workloads that still have pods to Remains. suffix selects the pods of the part itself or of its backups.
 func (h *Hibernation) note(part *reconcile.Part, workloads []*unstructured.Unstructured, suffix string) ([]string, error) {
 	pods, err := h.in.Pods(part.Name + suffix)
 	if err != nil {
@@ -178,7 +178,7 @@ func (h *Hibernation) note(part *reconcile.Part, workloads []*unstructured.Unstr
 	return remains, err
 }
 
-// childOf returns the owner of the pods of a resource of the operator, and the name of its part; "" for another object.
+// childOf returns the owner and the part name of the pods of an operator's resource; "" for other objects.
 func childOf(o *unstructured.Unstructured) (owner object.Owner, part string) {
 	if !object.IsResource(o) || object.IsForeign(o) {
 		return object.Owner{}, ""
@@ -225,7 +225,7 @@ func staysOf(part *reconcile.Part) string {
 	return ""
 }
 
-// stop plans a part without pods. A stop waits for no other part. A wake-up does, as a new revision.
+// stop plans a part without pods. The stop waits for no other part. The later start waits for other parts, because it is a new revision.
 func (h *Hibernation) stop(part *reconcile.Part) (err error) {
 	if part.Objects, err = halt.Hibernation.Halt(part.Objects, liveIn(h.in), h.owner); err != nil {
 		return err
@@ -235,14 +235,14 @@ func (h *Hibernation) stop(part *reconcile.Part) (err error) {
 	return err
 }
 
-// keep lets a part run, with suspended backups.
+// keep lets a part run, and suspends its backups.
 func (h *Hibernation) keep(part *reconcile.Part) (err error) {
 	part.After, part.KeepsRunning = nil, true
 	part.Objects, err = halt.Hibernation.Suspend(part.Objects, liveIn(h.in), h.owner)
 	return err
 }
 
-// wake plans the parts of a platform that hibernated with their former numbers of pods.
+// wake plans the parts of a platform that has hibernated with their earlier numbers of pods.
 func wake(parts []reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
 	for i := range parts {
 		is, err := halt.Hibernation.IsAny(parts[i].Objects, liveIn(in))
@@ -256,8 +256,8 @@ func wake(parts []reconcile.Part, owner object.Owner, in reconcile.Inputs) error
 	return nil
 }
 
-// hibernate returns the decision while a platform hibernates: a backup Job whose working container has ended is deleted if another
-// container keeps it running.
+// hibernate returns the decision while a platform hibernates. If the working container of a backup Job has ended and another container
+// still runs, the decision is to delete the Job.
 func (k *Kind) hibernate(ds *dsv1.DataService, obs *Observation) reconcile.Decision {
 	if obs.Hibernation.IsDone() {
 		return reconcile.Decision{}

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// sleeper is a DataService with what exists of it.
+// sleeper is a DataService with its existing objects.
 type sleeper struct {
 	*testing.T
 
@@ -43,7 +43,7 @@ func newSleeper(t *testing.T, spec string) *sleeper {
 	}
 }
 
-// plan plans the DataService, with hibernate or without.
+// plan plans the DataService, with or without hibernation.
 func (s *sleeper) plan(hibernate bool) (*reconcile.Plan, *Observation) {
 	s.Helper()
 	ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "platform"}}
@@ -77,7 +77,7 @@ func (s *sleeper) inputs() reconcile.Inputs {
 	}
 }
 
-// apply makes a plan what runs, as far as the operator would write it.
+// apply makes a plan the existing objects, to the extent to which the operator would write the objects.
 func (s *sleeper) apply(planned *reconcile.Plan) {
 	s.Helper()
 	for i := range planned.Parts {
@@ -95,7 +95,7 @@ func (s *sleeper) apply(planned *reconcile.Plan) {
 	}
 }
 
-// number returns the planned number of pods of an object, or -1 if none is planned.
+// number returns the number of pods of a planned object; -1 if the object is not planned.
 func number(planned *reconcile.Plan, kind, name string) int64 {
 	for i := range planned.Parts {
 		for _, o := range planned.Parts[i].Objects {
@@ -132,8 +132,8 @@ auth: {replica: 2}, web: {autoscaling: {max: 5}},
 additionalServices: [{name: each, image: example/each:v1, kind: DaemonSet}],
 cronJobs: [{name: clean-up, schedule: "30 2 * * *", image: example/clean-up:v1}]}`
 
-// Services stop first, and backups are suspended. Middleware stops when no pod of a service and no backup remains. What is woken has its former
-// number of pods again.
+// Services stop first, and backups are suspended. Middleware stops when no pod of a service and no backup remains. When the platform wakes,
+// each workload has its earlier number of pods.
 func TestHibernation(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t, wholePlatform)
@@ -141,7 +141,7 @@ func TestHibernation(t *testing.T) {
 	assert.Assert(t, obs.Hibernation == nil && len(suspended(running)) == 1, "%v", suspended(running)) // db-restore is a template
 	s.apply(running)
 	web := s.objects["Deployment web"]
-	assert.NilError(t, unstructured.SetNestedField(web.Object, int64(4), "spec", "replicas")) // by its autoscaler
+	assert.NilError(t, unstructured.SetNestedField(web.Object, int64(4), "spec", "replicas")) // set by its autoscaler
 	s.pods["auth"] = podNamed("auth-1")
 
 	first, obs := s.plan(true)
@@ -177,7 +177,7 @@ func TestHibernation(t *testing.T) {
 	}
 	s.apply(last)
 
-	s.pods = map[string][]*corev1.Pod{"auth": podNamed("auth-2")} // another writer started it
+	s.pods = map[string][]*corev1.Pod{"auth": podNamed("auth-2")} // another writer has started this pod
 	still, obs := s.plan(true)
 	assert.Assert(t, obs.Hibernation.IsLast && number(still, "StatefulSet", "db") == 0)
 	s.pods = nil
@@ -198,7 +198,7 @@ func TestHibernation(t *testing.T) {
 	assert.Equal(t, number(rest, "Deployment", "web"), int64(-1), "its autoscaler has the number again")
 }
 
-// A DataService that is created hibernated has no pod at any time.
+// A DataService that is created with hibernate never has a pod.
 func TestBornHibernated(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t, wholePlatform)
@@ -209,7 +209,7 @@ func TestBornHibernated(t *testing.T) {
 	}
 }
 
-// Work on the data ends before a platform hibernates. It is not waited for once pods are stopped.
+// A platform hibernates only after work on the data has ended. After pods were stopped, work is no longer waited for.
 func TestHibernationWaits(t *testing.T) {
 	t.Parallel()
 	halted := func(s *sleeper) {
@@ -250,7 +250,7 @@ func TestHibernationWaits(t *testing.T) {
 	}
 }
 
-// A database that would lose its data with its pod runs on.
+// A database keeps running if it would lose its data with its pod.
 func TestHibernationKeepsDataInDanger(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t, "{mysql: {name: db, kind: DaemonSet}, auth: {}, eureka: {}}")
@@ -274,7 +274,7 @@ func TestHibernationKeepsDataInDanger(t *testing.T) {
 	assert.Equal(t, planned.Parts[0].Doubt.Culprit.Reason, mysql.ReasonVolumeBeingDeleted)
 }
 
-// The status shows the stage, and what is in danger.
+// The status has the stage, and the data in danger.
 func TestStatusOfHibernation(t *testing.T) {
 	t.Parallel()
 	asleep := func(name string, remains ...string) reconcile.PartSeen {

@@ -20,19 +20,19 @@ import (
 
 const (
 	secretKind = "Secret"
-	// passwordKey is the key of the password in the Secrets of an account, the user's and that of MongoDB's operator.
+	// passwordKey is the key of the password in the Secrets of an account: the user's Secret, and the Secret of MongoDB's operator.
 	passwordKey = "password"
 )
 
-// connection identifies a connection Secret in use: the password, and the UID of the MongoDBCommunity that owns the Secret.
+// connection identifies a connection Secret that is in use, by the password and the UID of the MongoDBCommunity that owns the Secret.
 type connection struct {
 	owner    types.UID
 	password string
 }
 
-// confirmMongoDB returns the check of the Secret with the connection string for services. MongoDB's operator writes the Secret after the
-// phase Running, and only logs a failure: the MongoDBCommunity does not show whether the Secret exists. The check reads from the API server
-// until the Secret has the password in use, and then stops until the password changes.
+// confirmMongoDB returns the check of the Secret with the connection string for services. MongoDB's operator writes this Secret after it
+// has set the phase Running, and only logs a failure. So the MongoDBCommunity does not show whether the Secret exists. The check reads from
+// the API server until the Secret has the password in use. Then it stops until the password changes.
 func (k *Kind) confirmMongoDB(ds *dsv1.DataService, c *plan.Component, secrets *plan.SecretsPlan, in reconcile.Inputs) func([]*unstructured.Unstructured, *health.State) (bool, error) {
 	key := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
 	account, password := secrets.Credentials.MongoDBSecret, secrets.MongoDBPassword
@@ -70,7 +70,7 @@ func (k *Kind) confirmMongoDB(ds *dsv1.DataService, c *plan.Component, secrets *
 	}
 }
 
-// foreign returns another operator's resource among live objects, which may be nil, or an empty object.
+// foreign returns another operator's resource among live objects, or an empty object. live may be nil.
 func foreign(live []*unstructured.Unstructured) *unstructured.Unstructured {
 	for _, o := range live {
 		if o != nil && object.IsForeign(o) {
@@ -80,7 +80,7 @@ func foreign(live []*unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{}
 }
 
-// isReadyInStatus reports whether a component runs in its planned revision according to the status.
+// isReadyInStatus reports whether, according to the status, a component runs in its planned revision.
 func isReadyInStatus(ds *dsv1.DataService, c *plan.Component) bool {
 	if ds.Status.ObservedGeneration != ds.Generation {
 		return false
@@ -93,8 +93,8 @@ func isReadyInStatus(ds *dsv1.DataService, c *plan.Component) bool {
 	return false
 }
 
-// checkConnection reads the connection Secret of a MongoDBCommunity and the Secret with the account's password. Unless the passwords are
-// equal, it returns the connection Secret as the culprit. isProblem reports whether a user must act.
+// checkConnection reads the connection Secret of a MongoDBCommunity, and the Secret with the account's password. If the passwords differ,
+// it returns the connection Secret as the culprit. isProblem reports whether a user must act.
 func checkConnection(lookup object.Lookup, resource *unstructured.Unstructured, name, account string) (culprit health.Culprit, isProblem bool, err error) {
 	culprit = health.Culprit{Kind: secretKind, Name: name}
 	written, err := lookup(secretKind, name)
@@ -126,6 +126,6 @@ func passwordOf(secret *unstructured.Unstructured) string {
 	if secret == nil {
 		return ""
 	}
-	password, _, _ := object.PasswordIn(secret, passwordKey) // a value that may not be used is not a password
+	password, _, _ := object.PasswordIn(secret, passwordKey) // an invalid value is not a password
 	return password
 }

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// withPassword returns a Secret that an owner controls; nil: none does.
+// withPassword returns a Secret that an owner controls. nil means no owner.
 func withPassword(password string, owner *unstructured.Unstructured) *unstructured.Unstructured {
 	secret := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(password))}}}
 	if owner != nil {
@@ -31,7 +31,7 @@ func withPassword(password string, owner *unstructured.Unstructured) *unstructur
 	return secret
 }
 
-// MongoDB is ready once its operator has written the password in use to the connection Secret. No object of the component shows that.
+// MongoDB is ready when its operator has written the password in use to the connection Secret. No object of the component shows that.
 func TestConfirmMongoDB(t *testing.T) {
 	t.Parallel()
 	resource := object.Empty(object.Foreign)
@@ -44,7 +44,7 @@ func TestConfirmMongoDB(t *testing.T) {
 	for name, test := range map[string]struct {
 		account, written *unstructured.Unstructured
 		fails            error
-		planned          string // the password that the plan has; "" if there is no Secret
+		planned          string // planned password; "" if there is no Secret
 		unsettled        bool
 		status           dsv1.DataServiceStatus
 		known            *connection
@@ -90,7 +90,7 @@ func TestConfirmMongoDB(t *testing.T) {
 			assert.Equal(t, reads, test.reads)
 			assert.Equal(t, state.Problem, test.problem)
 			assert.Equal(t, state.Hint, test.hint)
-			if isConfirmed := state.Settled && test.fails == nil; isConfirmed { // once, and no more
+			if isConfirmed := state.Settled && test.fails == nil; isConfirmed { // confirmed once, and not again
 				again, err = confirm([]*unstructured.Unstructured{resource}, &state)
 				assert.NilError(t, err)
 				assert.Assert(t, !again && state.Settled)

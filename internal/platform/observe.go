@@ -17,29 +17,30 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Observation holds the observations other than those of components: of the backup pods, and of the agent of an import. Running servers are
+// Observation holds all observations that are not about components: of the backup pods, and of the agent of an import. Running servers are
 // not queried.
 type Observation struct {
 	Backups mysql.Observed
-	// Databases shows which database is in use; nil if none runs in the cluster.
+	// Databases is the state of the databases; nil if none runs in the cluster.
 	Databases *mysql.Databases
-	// Members are the backups of several members; nil for one server, or without backups.
+	// Members are the backups of several members; nil for a single server, or without backups.
 	Members *mysql.Members
 	// Restored is the observation of the restore that created the database.
 	Restored backup.Restored
 	// Import is the import of a running server; nil for none.
 	Import *mysql.Import
-	// Hibernation is the state of spec.hibernate; nil if it is not set.
+	// Hibernation is the state of the hibernation; nil if spec.hibernate is not set.
 	Hibernation *Hibernation
-	// AfterGap is the Job to create because of a gap in the binary log; nil for none.
+	// AfterGap is the Job to create because the binary log has a gap; nil for none.
 	AfterGap *batchv1.Job
 }
 
-// backupsSeen is the delay until the next pass while the latest moments cannot be restored. Neither the archive's report nor its progress
-// triggers a pass.
+// backupsSeen is the delay until the next pass while the latest moments cannot be restored. Neither a report nor the progress of the
+// archive triggers a pass.
 const backupsSeen = 15 * time.Second
 
-// backupsDue is the delay until the next pass that checks whether a backup is overdue, cannot start, or cannot end. No event reports these.
+// backupsDue is the delay until the next pass that checks whether a backup is overdue, cannot start, or cannot end. These states trigger no
+// event.
 const backupsDue = 30 * time.Second
 
 // Observe reads backup pods from the cache.
@@ -56,7 +57,7 @@ func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, _ reconcile.Pl
 		if obs.Import, err = obs.Databases.SeeImport(ctx, own); err != nil {
 			return err
 		}
-		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that made the copy becomes, or became, the first member
+		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that made the copy becomes the first member, or has become it
 			obs.Import = &mysql.Import{Declared: ds.Spec.MySQL.ImportFrom, IsDone: true}
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// takesItsData reports whether the deletion of a resource deletes its data. The deletion of an EtcdCluster or a MySQLCluster never does.
+// takesItsData reports whether deleting a resource deletes its data. For an EtcdCluster or a MySQLCluster, it does not.
 func takesItsData(cluster *unstructured.Unstructured) bool {
 	finalizers, _, _ := unstructured.NestedString(cluster.Object, "spec", "finalizers")
 	return finalizers == "foreground"
 }
 
-// keepReason returns the reason why a leftover resource is kept: its component is declared in another form, and the deletion of the
-// resource would delete data. It returns "" if the resource may be deleted.
+// keepReason returns the reason why a leftover resource is kept: its component is declared in another form, and deleting the resource would
+// delete data. It returns "" if the resource may be deleted.
 func keepReason(leftover *unstructured.Unstructured) string {
 	if !object.IsResource(leftover) || !takesItsData(leftover) {
 		return ""
@@ -27,7 +27,7 @@ func keepReason(leftover *unstructured.Unstructured) string {
 		leftover.GetKind(), leftover.GetName())
 }
 
-// deletionNote describes what remains after a resource is removed.
+// deletionNote describes the objects and data that remain after a resource was removed.
 func deletionNote(removed *unstructured.Unstructured) string {
 	name := removed.GetName()
 	switch {

@@ -23,20 +23,20 @@ type StatusInput struct {
 	Generation int64
 	Paused     bool
 	Deleting   bool
-	Pace       *reconcile.Pace // the result of the request for a turn; nil if none was needed
+	Pace       *reconcile.Pace // result of the request for a turn; nil if none was needed
 	Kept       bool            // the spec of this generation was added to the history
 	Failure    *reconcile.Failure
 	Components []reconcile.PartSeen // in the order of the graph; empty without a plan
 	Backups    *mysql.Observed      // nil if they were not observed: the status keeps its values
-	Members    *mysql.Members       // the backups of several members; nil for none
-	Switch     *mysql.Switch        // to another database; nil for none
-	Import     *mysql.Import        // of a running server; nil for none
-	Restored   backup.Restored      // the restore that the database began with
+	Members    *mysql.Members       // backups of several members; nil for none
+	Switch     *mysql.Switch        // switch to another database; nil for none
+	Import     *mysql.Import        // import of a running server; nil for none
+	Restored   backup.Restored      // restore that created the database
 
 	Hibernation *Hibernation // nil without spec.hibernate, or if it was not observed
 }
 
-// Compute returns the status after an observation. It equals prev, including times, if nothing visible to a user has changed.
+// Compute returns the status after an observation. If nothing that users see has changed, it returns prev with its times.
 func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv1.DataServiceStatus {
 	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready, Backup: prev.Backup}
 	if seen.Components != nil {
@@ -64,8 +64,8 @@ func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv
 	return next
 }
 
-// history returns the history after an observation. A history begins with the first change under an operator that keeps one: for unchanged
-// DataServices nothing is written.
+// history returns the history after an observation. A history begins with the first change under an operator that stores histories. Nothing
+// is written for a DataService that does not change.
 func history(prev dsv1.DataServiceStatus, seen StatusInput, ready bool) *dsv1.History {
 	if prev.History == nil && prev.ObservedGeneration == seen.Generation {
 		return nil
@@ -107,7 +107,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 	return next
 }
 
-// importing sets the status of the database while the data of a running server is imported, which may take days.
+// importing sets the status of the database during the import of a running server's data, which may take days.
 func importing(next, prev *dsv1.ComponentStatus, i *mysql.Import) {
 	if next.Name != mysql.Component || next.Phase == dsv1.PhaseFailed || next.Phase == dsv1.PhaseHibernating || next.Phase == dsv1.PhaseHibernated {
 		return
@@ -180,7 +180,7 @@ func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 	return progress(seen, next)
 }
 
-// progress names the first problem or, without one, the changes in progress.
+// progress names the first problem. If there is none, it names the changes in progress.
 func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Switch != nil {
 		return seen.Switch.Message
@@ -192,7 +192,7 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		return seen.Hibernation.message()
 	}
 	for _, c := range next.Components {
-		// Some messages come first, regardless of the order: those of components that others wait for, and those about an autoscaler or a
+		// Some messages come first, regardless of the order: those of components for which others wait, and those about an autoscaler or a
 		// claim that differs from the spec.
 		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") || strings.HasPrefix(c.Message, "HorizontalPodAutoscaler ") {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
@@ -211,7 +211,7 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	return Arrows(next.Components)
 }
 
-// problems names the first unhealthy component, and the number of further ones.
+// problems names the first unhealthy component, and the number of further unhealthy components.
 func problems(components []dsv1.ComponentStatus) string {
 	var first string
 	more := 0
@@ -231,7 +231,7 @@ func problems(components []dsv1.ComponentStatus) string {
 	return first
 }
 
-// Arrows returns the components in order, and puts components with a change in progress in brackets.
+// Arrows returns the components in order. Components with a change in progress are in brackets.
 func Arrows(components []dsv1.ComponentStatus) string {
 	names := make([]string, 0, len(components))
 	for _, c := range components {

@@ -103,7 +103,7 @@ func TestComponent(t *testing.T) {
 			assert.DeepEqual(t, got, dsv1.ComponentStatus{
 				Name: "auth", Kind: "Deployment", Phase: test.phase, Message: message, Revision: test.known,
 				Ready: test.seen.Health.Ready, Desired: test.seen.Health.Desired,
-				WaitsFor: got.WaitsFor, FailedFrom: got.FailedFrom, // see the tests of each
+				WaitsFor: got.WaitsFor, FailedFrom: got.FailedFrom, // tested separately
 			})
 			assert.DeepEqual(t, componentStatus(test.seen, &got), got)
 		})
@@ -151,7 +151,7 @@ func scenarios() map[string]scenario {
 		"nothing started":  {[]StatusInput{see(held("mysql", "eureka"), held("auth", "mysql"))}, dsv1.PhasePending, "0/2", "mysql->auth", working},
 		"creating":         {[]StatusInput{see(seenOf("mysql", starting), held("auth", "mysql"))}, dsv1.PhaseCreating, "0/2", "[mysql]->auth", working},
 		"half created":     {[]StatusInput{see(seenOf("mysql", starting), held("auth", "mysql")), see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseCreating, "1/2", "mysql->[auth]", working},
-		// A running platform is not Creating after the loss of its status.
+		// A running platform that has lost its status is not Creating.
 		"running":                     {[]StatusInput{well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
 		"updating":                    {[]StatusInput{well, see(seenOf("mysql", up), revised(seenOf("auth", starting)))}, dsv1.PhaseUpdating, "1/2", "mysql->[auth]", working},
 		"updating, held back":         {[]StatusInput{well, see(revised(seenOf("mysql", starting)), reconcile.PartSeen{Name: "auth", Revision: "r2", Exists: true, Health: up, WaitsFor: []string{"mysql"}})}, dsv1.PhaseUpdating, "0/2", "[mysql]->auth", working},
@@ -191,7 +191,7 @@ func scenarios() map[string]scenario {
 	}
 }
 
-// At rest nothing changes: the same observation gives the same status, including times, so that it is not written.
+// At rest, the same observation yields the same status, including times, so that the status is not written.
 func TestCompute(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios() {
@@ -238,15 +238,15 @@ func TestArrows(t *testing.T) {
 	assert.Equal(t, Arrows(nil), "")
 }
 
-// The history records which specs were stored and observed ready. For a DataService at rest under an older operator it is empty until the
-// next change, so that an upgrade writes no status.
+// The history records the specs that were stored, and those that were observed ready. For a DataService that an older operator created, it
+// is empty until the next change, so that an upgrade writes no status.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	well, ill := []reconcile.PartSeen{seenOf("auth", up)}, []reconcile.PartSeen{seenOf("auth", starting)}
 	old := &dsv1.History{Generation: 3, ReadyGeneration: 2}
 	for name, test := range map[string]struct {
 		was      *dsv1.History
-		observed int64 // before
+		observed int64 // before the observation
 		seen     StatusInput
 		want     *dsv1.History
 	}{
@@ -271,7 +271,7 @@ func TestHistory(t *testing.T) {
 	assert.DeepEqual(t, old, &dsv1.History{Generation: 3, ReadyGeneration: 2})
 }
 
-// Metrics compute the longest pauses of backups and checks in the time zone of the schedule.
+// Metrics have the longest intervals of backups and checks, computed in the time zone of the schedule.
 func TestPausesOfBackups(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{

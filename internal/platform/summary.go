@@ -53,7 +53,7 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 	summary.Backups = backupsOf(ds)
 	known := ptr.Deref(s.Backup, dsv1.BackupStatus{})
 	summary.Warnings = backup.Warnings(known.LastID, known.Warnings, s.Conditions)
-	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // a database without a volume has no such claim, and a MySQLCluster reports its claims
+	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // a database without a volume has no such claim; a MySQLCluster reports its own claims
 		summary.Claims = []string{mysql.ClaimName(cmp.Or(ds.Spec.MySQL.Name, component.DefaultObjectName(component.MySQL)))}
 	}
 	return summary
@@ -78,7 +78,7 @@ func summarizeSwitch(summary *reconcile.Summary, c *metav1.Condition) {
 	summary.Problem, summary.ProblemReason, summary.ProblemField = text, c.Reason, "status.conditions"
 }
 
-// backupsOf returns the metrics of backups. Before the first backup or check, the condition's time counts as the last one.
+// backupsOf returns the metrics of backups. Before the first backup or check, it uses the time of the condition instead.
 func backupsOf(ds *dsv1.DataService) *metrics.Backups {
 	healthy := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionBackupHealthy)
 	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil || ds.Status.Backup == nil || healthy == nil || isHibernating(&ds.Status) {

@@ -15,12 +15,12 @@ import (
 
 var _ reconcile.Paced[*dsv1.DataService] = &Kind{}
 
-// IsChangedByOperator reports whether a running component gets another revision although the status shows that this generation of the spec
-// was applied. It returns false while a change of the spec is in progress, and after failures: then the operator's change is applied
-// together with the user's.
+// IsChangedByOperator reports whether a running component gets another revision although, according to the status, this generation of the
+// spec was applied. It returns false while a change of the spec is in progress, and after failures. In these cases, the operator's change
+// is applied together with the user's change.
 func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *reconcile.Plan) bool {
 	s := &ds.Status
-	rests := func(phase dsv1.Phase) bool { // autoscalers scale at any time
+	rests := func(phase dsv1.Phase) bool { // an autoscaler may scale at any time
 		return phase == dsv1.PhaseRunning || phase == dsv1.PhaseScaling || phase == dsv1.PhaseDegraded
 	}
 	isBusy := func(c dsv1.ComponentStatus) bool { return !rests(c.Phase) }
@@ -30,7 +30,7 @@ func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *reconcile.Plan) boo
 	return slices.ContainsFunc(plan.Parts, func(p reconcile.Part) bool { return p.Known != "" && p.Known != p.Revision })
 }
 
-// Turn returns the state of a DataService in the rollout queue.
+// Turn returns the position of a DataService in the rollout queue.
 func (*Kind) Turn(ds *dsv1.DataService) reconcile.Member {
 	return reconcile.Member{
 		NamespacedName: types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name},

@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// A turn is awaited, granted, used and ended. A waiting DataService is as ready as before.
+// A turn is requested, granted, used and ended. A DataService that waits for its turn is as ready as before.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	status := Compute(dsv1.DataServiceStatus{}, StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", up)}}, noon)
@@ -64,11 +64,11 @@ func TestTurn(t *testing.T) {
 	assert.Assert(t, ready() && status.Components[0].Revision == "r2")
 
 	next(waits, &reconcile.Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for a"})
-	next(seenOf("auth", up), nil) // the previous version is back
+	next(seenOf("auth", up), nil) // the previous version runs again
 	assert.Equal(t, turn(), "none")
 }
 
-// A user's change, or a repair, needs no turn.
+// A change by the user, and a repair, need no turn.
 func TestIsChangedByOperator(t *testing.T) {
 	t.Parallel()
 	rests := func() *dsv1.DataService {

@@ -29,7 +29,7 @@ var (
 	conditionType = reflect.TypeFor[metav1.Condition]()
 )
 
-// boundStatus cuts and cleans the texts of a resource's status, whatever its kind.
+// boundStatus cuts and cleans the texts in the status of a resource of any kind.
 func boundStatus(resource any) {
 	bound(reflect.ValueOf(resource).Elem().FieldByName("Status"), textLimit)
 }

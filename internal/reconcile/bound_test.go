@@ -52,8 +52,8 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-// Every text of a status of every kind fits, whatever its source: the API server refused each status with a message of 40 KB. No text
-// has control characters, which a terminal would obey.
+// In a status of any kind, every text is cut, regardless of its source: the API server refused each status with a message of 40 KB. Control
+// characters, which a terminal would execute, are removed.
 func TestStatusesOfEveryKindFit(t *testing.T) {
 	t.Parallel()
 	resources := map[string]client.Object{
@@ -121,7 +121,7 @@ func TestReasonsOfConditionsAreValid(t *testing.T) {
 	}
 }
 
-// sized returns a DataService with one setting of so many bytes.
+// sized returns a DataService with one setting of the given number of bytes.
 func sized(name string, bytes int) *dsv1.DataService {
 	ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", Generation: 1}}
 	ds.Spec.Auth = &dsv1.Service{}
@@ -129,7 +129,8 @@ func sized(name string, bytes int) *dsv1.DataService {
 	return ds
 }
 
-// Only one large resource of all kinds has a turn at a time. A small resource needs no turn, nor does a resource that became small.
+// Only one large resource of all kinds has a turn at a time. A small resource needs no turn. A resource that became small needs no turn
+// either.
 func TestOneLargeResourceHasATurn(t *testing.T) {
 	t.Parallel()
 	h := NewHeavy()
@@ -165,7 +166,7 @@ func TestOneLargeResourceHasATurn(t *testing.T) {
 	assert.Equal(t, len(h.sizes), 3, "%v", h.sizes)
 }
 
-// A resource with many objects is a large one, whatever the bytes of its spec.
+// A resource with many objects counts as large, regardless of the size of its spec.
 func TestManyReplicasAreLarge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -38,7 +38,7 @@ func NewEngine(c client.Client, applier *apply.Applier) *Engine {
 }
 
 // Owned lists an owner's objects, from the cache. Call it before the plan is made: the plan then does not remove objects that appear later.
-// It returns an *apply.NewerError if a newer operator wrote some of them.
+// It returns an *apply.NewerError if a newer operator wrote one of the objects.
 func (e *Engine) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	return e.applier.Owned(ctx, owner)
 }
@@ -47,7 +47,7 @@ func (e *Engine) Owned(ctx context.Context, owner object.Owner) ([]*unstructured
 type Request struct {
 	Owner object.Owner
 	Plan  *Plan
-	// Owned is the result of Engine.Owned from before the plan was made.
+	// Owned is the result of Engine.Owned. Call Engine.Owned before the plan is made.
 	Owned []*unstructured.Unstructured
 	// Paused reads everything and writes nothing.
 	Paused bool
@@ -109,9 +109,9 @@ type pass struct {
 	recorder Recorder
 	// healOnly writes only objects with a plan that was applied before
 	healOnly bool
-	hold     bool // of Request
+	hold     bool // Request.Hold
 	wasReady bool
-	missing  map[object.ID]bool // at the start of the pass
+	missing  map[object.ID]bool // objects that did not exist at the start of the pass
 	ready    map[string]bool    // parts of earlier waves
 	moving   bool               // see portsMove
 	ports    sync.Mutex         // held while a Service is written during moving
@@ -129,7 +129,7 @@ func (p *pass) allPlanned() []*unstructured.Unstructured {
 	return planned
 }
 
-// applyParts applies every part that may be applied now, wave by wave. It returns the state of each, and the first error.
+// applyParts applies every part that may be applied now, wave by wave. It returns the state of each part, and the first error.
 func (p *pass) applyParts(ctx context.Context) (PlanSeen, error) {
 	parts := p.plan.Parts
 	seen := PlanSeen{Parts: make([]PartSeen, len(parts))}
@@ -173,7 +173,7 @@ func soonest(failures []error) int {
 		case errors.As(err, &contested):
 			after = contested.RetryAfter
 		case errors.As(err, &newer):
-			after = -1 // nothing of the owner is written any more
+			after = -1 // no retry: the operator does not write objects of this owner any more
 		}
 		if found < 0 || after < least {
 			found, least = i, after
@@ -263,7 +263,7 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 		if adopt(unseen.Live) {
 			return ErrPlanAgain
 		}
-		result, err = p.applier.Apply(ctx, p.owner, planned, unseen.Live) // the values of the spec
+		result, err = p.applier.Apply(ctx, p.owner, planned, unseen.Live) // apply the values of the spec
 	}
 	if err == nil {
 		recordApplied(ctx, p.recorder, nil, planned, result)

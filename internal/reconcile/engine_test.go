@@ -35,7 +35,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	data, err := yaml.YAMLToJSON([]byte(text))
 	assert.NilError(t, err)
-	assert.NilError(t, o.UnmarshalJSON(data)) // numbers as the API server's answers have them
+	assert.NilError(t, o.UnmarshalJSON(data)) // keeps integers
 	return o
 }
 
@@ -94,8 +94,8 @@ func TestNodePorts(t *testing.T) {
 	assert.Equal(t, len(nodePorts(parse(t, "{apiVersion: v1, kind: ConfigMap, "+ports))), 0)
 }
 
-// The former objects of a part stay while its new revision is not settled, or while a caller still uses the old address. They are removed
-// if they would block the new ones.
+// The former objects of a part stay while its new revision is not settled, or while a caller still uses the old address. Former objects
+// that would block the new objects are removed.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	old := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: old}}")
@@ -176,7 +176,7 @@ func TestDeletedOwner(t *testing.T) {
 	}
 }
 
-// The same holds if the owner is deleted during a pass that saw all objects at its start.
+// The objects are also not created again if the owner is deleted during a pass that saw all objects at its start.
 func TestOwnerDeletedDuringAPass(t *testing.T) {
 	t.Parallel()
 	config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
@@ -204,8 +204,8 @@ func TestOwnerDeletedDuringAPass(t *testing.T) {
 	}
 }
 
-// A user who deletes a record gives up the data. A user who changes a record consents, too. A plan from before that does not restore the
-// record.
+// A user who deletes a record gives up the data. A user who changes a record consents, too. A plan that was made before the deletion or the
+// change does not restore the record.
 func TestRecordChangedByAUser(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -257,7 +257,7 @@ func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
 	}
 }
 
-// A foreign writer that keeps changing an Ingress is named in a note of the part, and the part does not fail. For other kinds it fails.
+// A note of the part names a foreign writer that keeps changing an Ingress, and the part does not fail. For other kinds, the part fails.
 func TestContestedIngressIsANote(t *testing.T) {
 	t.Parallel()
 	for kind, spec := range map[string]string{
@@ -337,7 +337,7 @@ func TestOneDryRunForEqualSets(t *testing.T) {
 }
 
 // While a part's new revision is held back, edited objects are corrected, and objects missing next to others are created. While its data is
-// in doubt, no volume is created, and nothing that writes to one.
+// in doubt, no volume and no object that writes to a volume is created.
 func TestMayHeal(t *testing.T) {
 	t.Parallel()
 	one, two := digested(t, "1"), digested(t, "2")

@@ -14,7 +14,7 @@ import (
 // changed or deleted.
 var ErrPlanAgain = errors.New("a Secret or a record has changed since the plan was made: plan again")
 
-// SecretError is an error with one of a plan's Secrets.
+// SecretError is an error about a Secret of a plan.
 type SecretError struct{ Err error }
 
 func (e *SecretError) Error() string { return e.Err.Error() }

@@ -51,8 +51,8 @@ func referTo(o *unstructured.Unstructured) *corev1.ObjectReference {
 	}
 }
 
-// recordApplied records an event for a write of one object. Objects that are created in a rollout are covered by their workload's event; each
-// correction of drift has an event.
+// recordApplied records an event for a write of one object. The event of a workload also covers the objects that are created in its
+// rollout. Each correction of drift has an event.
 func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *unstructured.Unstructured, result apply.Result) {
 	action := result.Action
 	known := part != nil && part.Known == part.Revision && part.IsOfThisSpec

@@ -42,7 +42,7 @@ func TestTheEventOfACreation(t *testing.T) {
 	}
 }
 
-// A correction names the variables that it removed, and for those of Reloader the strategy whose changes stay.
+// The event of a correction names the removed variables. For variables of Reloader, it also names the strategy whose changes stay.
 func TestTheEventOfACorrection(t *testing.T) {
 	t.Parallel()
 	workload := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth}}")

@@ -32,14 +32,14 @@ type stepError struct {
 	err        error
 	stalled    bool          // only a change by a user or another program helps
 	final      bool          // such a change triggers an event, so no retry is needed
-	transient  bool          // it is likely to pass by itself
-	retryAfter time.Duration // instead of back-off
+	transient  bool          // the failure is likely to end without a change
+	retryAfter time.Duration // delay of the retry, instead of back-off
 }
 
 func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// classify returns the reason for an error. If a policy refused the spec, the pass is retried after the time again.
+// classify returns the reason for an error. If a policy refused the spec, the pass is retried after the duration again.
 func classify(err error, again time.Duration) *stepError {
 	var (
 		known      *stepError

@@ -31,8 +31,8 @@ func answer(code int32, reason metav1.StatusReason) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "m"}}
 }
 
-// Temporary errors are retried without a report, refusals by an admission webhook a minute later, and errors that only a change of the
-// resource can solve not at all.
+// A temporary error is retried without a report. A refusal by an admission webhook is retried after a minute. An error that only a change
+// of the resource can solve is not retried.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, NewReconciler(actor{}, metrics.SeriesOf(t.Name()), Parts{}).retryRefused, time.Minute)
@@ -73,7 +73,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// A failure that is likely to pass is reported when it lasts, counted from its first time.
+// A failure that is likely to pass is reported after some time, counted from its first occurrence.
 func TestFailuresLast(t *testing.T) {
 	t.Parallel()
 	f, now, key := newFailures(), time.Unix(1000, 0), types.NamespacedName{Namespace: "a", Name: "b"}
@@ -101,7 +101,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// Of several failures, the one with the earliest retry decides: a contested object, which waits for minutes, delays no other.
+// Of several failures, the failure with the earliest retry determines the delay: a contested object, which waits for minutes, delays no
+// other failure.
 func TestSoonestRetryOfSeveralFailuresDecides(t *testing.T) {
 	t.Parallel()
 	contested := func(after time.Duration) error { return fmt.Errorf("a: %w", &apply.ContestedError{RetryAfter: after}) }
@@ -121,8 +122,7 @@ func TestSoonestRetryOfSeveralFailuresDecides(t *testing.T) {
 	}
 }
 
-// A changed status starts a pass, though no generation changes; all else is the
-// other predicates' business.
+// A changed status starts a pass, even if the generation has not changed. Other predicates handle all other changes.
 func TestAChangedStatusIsLookedAt(t *testing.T) {
 	t.Parallel()
 	before := &dsv1.DataService{Status: dsv1.DataServiceStatus{Phase: dsv1.PhaseRunning}}

@@ -24,7 +24,7 @@ type Member struct {
 	Away bool
 }
 
-// The reasons why a resource waits for its turn. They are part of the API: a condition carries them.
+// The reasons why a resource waits for its turn. They are part of the API: a condition has them.
 const (
 	// ReasonWaitsForOthers: as many resources as the limit allows are being changed.
 	ReasonWaitsForOthers = "WaitsForOthers"
@@ -61,11 +61,11 @@ type Gate struct {
 	Limit int
 
 	mu      sync.Mutex
-	granted map[types.NamespacedName]bool // and not yet in a status
+	granted map[types.NamespacedName]bool // granted turns that no status shows yet
 	waiting map[types.NamespacedName]bool
 }
 
-// NewGate returns a Gate for a number of parallel changes, which is above 0.
+// NewGate returns a Gate for a number of parallel changes. The number must be above 0.
 func NewGate(limit int) *Gate {
 	return &Gate{Limit: limit, granted: map[types.NamespacedName]bool{}, waiting: map[types.NamespacedName]bool{}}
 }

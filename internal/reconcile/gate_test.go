@@ -20,7 +20,7 @@ import (
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "a", Name: name} }
 
-// members reads resources: "b" rests, "b*" has a turn, "b!" is Degraded, "b-" is paused; signs add up.
+// members reads resources: "b" rests, "b*" has a turn, "b!" is Degraded, "b-" is paused. A resource may have several signs.
 func members(text string) (all []reconcile.Member) {
 	for word := range strings.FieldsSeq(text) {
 		all = append(all, reconcile.Member{
@@ -44,9 +44,9 @@ func TestAsk(t *testing.T) {
 		"me b c d":         "",
 		"me b* c":          "",
 		"me b* c*":         "WaitsForOthers [a/b a/c]",
-		"me b* c*-":        "", // a user takes care of it
+		"me b* c*-":        "", // c is paused, so its turn does not count
 		"me b*! c":         "Stopped [a/b]",
-		"me b! c!":         "", // the operator did not change them
+		"me b! c!":         "", // b and c have no turn, so the operator has not changed them
 		"me b*!-":          "",
 		"me* b* c*":        "WaitsForOthers [a/b a/c]",
 		"me b* c* d* e* f": "WaitsForOthers [a/b a/c a/d a/e]",
@@ -79,7 +79,7 @@ func TestTurnsAreRemembered(t *testing.T) {
 	assert.Equal(t, len(gate.Next()), 0)
 }
 
-// Many workers with slightly older states never exceed the limit, though each forgets a turn as soon as a status shows it.
+// Many workers with slightly older states never exceed the limit, although each worker forgets a turn as soon as a status shows the turn.
 func TestWorkersGiveNoTurnTooMany(t *testing.T) {
 	t.Parallel()
 	const limit, resources, workers = 2, 400, 8
@@ -119,7 +119,7 @@ func TestWorkersGiveNoTurnTooMany(t *testing.T) {
 					runtime.Gosched()
 				}
 				show(k, true)
-				gate.Forget(k) // its next pass sees the status
+				gate.Forget(k) // the next pass of k reads the status
 				runtime.Gosched()
 				show(k, false)
 			}
@@ -141,7 +141,7 @@ type lease bool
 
 func (l lease) Held() bool { return bool(l) }
 
-// Run takes one step per call, and none without the lease.
+// Run takes one step per call, and no step without the lease.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	var taken []string

@@ -23,7 +23,8 @@ import (
 const (
 	// volumeContainer is the container of a pod that reports the use of a volume.
 	volumeContainer = "d3os-volume"
-	// reportedVolume is the volume of the pod that it reports, in the charts (common.volumeReport). Pods of the cache have no containers.
+	// reportedVolume is the name, in the charts (common.volumeReport), of the volume that a pod reports. The pods in the cache have no
+	// containers.
 	reportedVolume = "data"
 	// volumesSeen is the interval between two measurements of the volumes of a part at rest.
 	volumesSeen = 30 * time.Second
@@ -31,8 +32,8 @@ const (
 	measuredAtOnce = 16
 )
 
-// growVolumes measures the volumes of the parts with a growth.Policy, and grows those that are nearly full. It needs no server of a part: a
-// volume grows while its server cannot run.
+// growVolumes measures the volumes of the parts with a growth.Policy, and grows volumes that are nearly full. A volume grows even if its
+// server cannot run.
 func (e *Engine) growVolumes(ctx context.Context, owner object.Owner, seen *PlanSeen, recorder Recorder) error {
 	for i := range seen.Parts {
 		part := &seen.Parts[i]
@@ -109,8 +110,8 @@ func measure(ctx context.Context, pods []*corev1.Pod) []*contract.Volume {
 	return uses
 }
 
-// reporting returns the pods that report the use of a volume. Those of a StatefulSet count if one of the owner's controls them: labels alone prove
-// nothing.
+// reporting returns the pods that report the use of a volume. The pods of a StatefulSet count if a StatefulSet of the owner controls them:
+// labels alone prove nothing.
 func (e *Engine) reporting(ctx context.Context, owner object.Owner, part *PartSeen, pods []*corev1.Pod) (own []*corev1.Pod, err error) {
 	for _, pod := range pods {
 		ref := metav1.GetControllerOf(pod)

@@ -56,8 +56,8 @@ func reporting(t *testing.T, use *contract.Volume) (ip string) {
 	return ip
 }
 
-// A nearly full volume grows although its server does not run: one step, which the next pass waits for. At the limit, or on a file system that
-// is not the claim's alone, it stays, which is reported once, and is the cause of what the pods report.
+// A nearly full volume grows although its server does not run, in one step. The next pass waits for this step. A volume at the limit, or on
+// a file system that other volumes share, does not grow. The operator reports this once, as the cause of the problems that the pods report.
 func TestVolumesGrow(t *testing.T) {
 	t.Parallel()
 	owner := object.Owner{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Book"), Namespace: "ns", Name: "platform", UID: "u"}
@@ -84,7 +84,7 @@ func TestVolumesGrow(t *testing.T) {
 		}
 	}
 	ip := reporting(t, use)
-	other := pod("data-a-0", reporting(t, &contract.Volume{Used: 1, Capacity: 1})) // of another StatefulSet with the name
+	other := pod("data-a-0", reporting(t, &contract.Volume{Used: 1, Capacity: 1})) // pod of an earlier StatefulSet with the same name
 	other.OwnerReferences[0].UID = "old"
 	silent := pod("data-a-0", ip) // a stopped container is not asked
 	silent.Status.ContainerStatuses[1].State = corev1.ContainerState{}

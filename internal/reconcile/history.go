@@ -49,7 +49,7 @@ func (r *Reconciler[T, O]) writeRevision(ctx context.Context, revision *appsv1.C
 		return fmt.Errorf("create ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
 	if revision.Revision <= Limit {
-		return nil // there cannot be more
+		return nil // the history has at most Limit revisions
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))

@@ -21,15 +21,16 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Kind is one kind of resource. T is its Go type, a pointer. O is its observation: what one pass finds and decides about the running system.
+// Kind is one kind of resource. T is its Go type, a pointer. O is its observation: the facts and decisions of one pass about the running
+// system.
 //
 // In every pass the controller calls Plan, applies the plan, and then calls Observe, Decide and Status, in that order. Plan, Observe and
 // Decide store in the pass's observation what the later calls need. Only the first step of a decision is taken. Then the pass ends, and the
-// next pass begins with an empty observation. So an operator that starts after a crash needs nothing from the memory of the crashed one.
+// next pass begins with an empty observation. So an operator that starts after a crash does not need the memory of the crashed operator.
 type Kind[T client.Object, O any] interface {
 	// GVK is the kind's group, version and kind.
 	GVK() schema.GroupVersionKind
-	// New returns an empty resource to read into. Its Go type has a field Status and is in the operator's scheme.
+	// New returns an empty resource, for a read. Its Go type has a field Status and is in the operator's scheme.
 	New() T
 
 	// Paused reports whether a resource requests that nothing is changed.
@@ -66,7 +67,7 @@ type Watcher interface {
 
 // Parent is a kind with resources that may own resources of other kinds.
 type Parent interface {
-	// Children returns these kinds, from object.Optional.
+	// Children returns the kinds of the owned resources, from object.Optional.
 	Children() []schema.GroupVersionKind
 }
 
@@ -86,7 +87,7 @@ type Paced[T client.Object] interface {
 	Turn(resource T) Member
 }
 
-// Pace is the result of a request for a turn. Only Status may store a Pace: a granted turn counts once it is in the status.
+// Pace is the result of a request for a turn. Only Status may store a Pace: a granted turn counts when the status shows it.
 type Pace struct {
 	Granted         bool
 	Reason, Message string // why it waits
@@ -96,16 +97,16 @@ type Pace struct {
 type Inputs struct {
 	// Lookup returns the resource's object with a name and with one of object.Kinds, or nil. Retained objects are included.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
-	// LookupAny returns the object with a name and with one of object.Kinds from the cache, whatever its owner, or nil.
+	// LookupAny returns the object with a name and with one of object.Kinds from the cache, regardless of its owner, or nil.
 	LookupAny func(kind, name string) (*unstructured.Unstructured, error)
-	// LookupLive reads the object with a name from the API server, whatever its owner, or returns nil. It also finds objects that lost
+	// LookupLive reads the object with a name from the API server, regardless of its owner, or returns nil. It also finds objects that lost
 	// their labels, and costs a request.
 	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
 	// List lists the resource's objects of one of object.Kinds or object.Resources, retained ones included.
 	List func(kind string) ([]*unstructured.Unstructured, error)
 	// Pods lists the pods of a part.
 	Pods func(part string) ([]*corev1.Pod, error)
-	// PodsOf lists the pods of a part of another resource, such as of one that the resource owns.
+	// PodsOf lists the pods of a part of another resource, for example of a resource that the resource owns.
 	PodsOf func(owner object.Owner, part string) ([]*corev1.Pod, error)
 	// PodsLive lists the pods of a part from the API server. It costs a request.
 	PodsLive func(part string) ([]*corev1.Pod, error)
@@ -116,12 +117,12 @@ type Inputs struct {
 
 // Decision is the result of Decide.
 type Decision struct {
-	// Steps are in order. The controller takes the first one; the others show users the next steps.
+	// Steps are in order. The controller takes the first step. The others show the next steps to users.
 	Steps []Step
 	// LookAgain is the time until the next observation without an API event: one or two seconds while a step waits for the running system,
 	// longer otherwise. 0 is never.
 	LookAgain time.Duration
-	// Notes write facts that the operator must remember, and change nothing for users. The first one is taken in each pass, even if the
+	// Notes write facts that the operator must remember, and change nothing for users. In each pass, the first note is taken, even if the
 	// first of Steps fails or the resource is paused.
 	Notes []Step
 	// NoteAgain is LookAgain of a paused resource.
@@ -144,7 +145,7 @@ type Seen[O any] struct {
 
 // Failure explains why a resource cannot be reconciled.
 type Failure struct {
-	Reason  string // of a condition
+	Reason  string // reason of a condition
 	Message string
 	// Stalled reports whether only an external change helps. Otherwise the operator keeps trying.
 	Stalled bool
@@ -153,7 +154,7 @@ type Failure struct {
 // Summary is a kind-independent form of a resource's status.
 type Summary struct {
 	Phase      string
-	Generation int64  // the observed one
+	Generation int64  // the observed generation
 	Ready      bool   // the condition Ready
 	ReadyText  string // message of the event when it becomes ready, such as: all components are ready (12/12)
 	// New reports whether the resource has never been ready.
@@ -161,11 +162,11 @@ type Summary struct {
 	// Problem holds the message and the reason of the condition Degraded, and the status field with details, such as
 	// status.components[auth]. Empty without a problem.
 	Problem, ProblemReason, ProblemField string
-	// Urgent reports whether a change to this status is written immediately, instead of with the next one.
+	// Urgent reports whether a change to this status is written immediately, even if the last write was a short time ago.
 	Urgent bool
 	// Doing is the running step. An event reports each change of it. Empty if there is none.
 	Doing Doing
-	// Conditions are those of the status.
+	// Conditions are the conditions of the status.
 	Conditions []metav1.Condition
 	// Parts are the parts of the status.
 	Parts []metrics.Part
@@ -175,7 +176,7 @@ type Summary struct {
 	Backups *metrics.Backups
 	// Claims are the names of the claims that hold the data; nil if they are not reported.
 	Claims []string
-	// Warnings are facts about something that succeeded. An event reports each one once.
+	// Warnings are facts about something that succeeded. An event reports each warning once.
 	Warnings []Warning
 }
 

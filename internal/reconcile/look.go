@@ -24,7 +24,7 @@ func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name stri
 	return live, nil
 }
 
-// LookupAny returns the object with that name and with one of object.Kinds from the cache, whatever its owner, or nil.
+// LookupAny returns the object with that name and with one of object.Kinds from the cache, regardless of its owner, or nil.
 func (e *Engine) LookupAny(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
 	wanted, err := named(owner, kind, name)
 	if err != nil {
@@ -33,7 +33,7 @@ func (e *Engine) LookupAny(ctx context.Context, owner object.Owner, kind, name s
 	return e.applier.Get(ctx, wanted)
 }
 
-// LookupLive reads the object with that name from the API server, whatever its owner. It returns nil if there is none.
+// LookupLive reads the object with that name from the API server, regardless of its owner. It returns nil if there is none.
 func (e *Engine) LookupLive(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
 	wanted, err := named(owner, kind, name)
 	if err != nil {

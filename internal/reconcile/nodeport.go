@@ -63,7 +63,7 @@ func (p *pass) clearNodePorts(ctx context.Context, part *Part, planned *unstruct
 }
 
 // clear removes node ports from a Service of the owner by an apply of the Service's plan. If the Service still has the ports, clear lets
-// the API server choose others. If two Services exchange their ports, one of them gets a third port in between.
+// the API server choose others. If two Services exchange their ports, one of them temporarily gets a third port.
 func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstructured, numbers []int64) error {
 	of, wanted := p.planOf(holder)
 	if of == nil {
@@ -84,7 +84,7 @@ func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstr
 	case !held && wanted != nil:
 		result, err := p.applier.Apply(ctx, p.owner, wanted, holder)
 		switch {
-		case apierrors.IsInvalid(err): // such as because another Service still has the node port for this one
+		case apierrors.IsInvalid(err): // for example, another Service still has the node port of this Service
 		case err != nil:
 			return err
 		default:
@@ -100,7 +100,7 @@ func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstr
 	return p.applier.ReleaseNodePorts(ctx, p.owner, holder, numbers)
 }
 
-// planOf returns the planned object of a live one, and its part; nil for none.
+// planOf returns the planned object of a live object, and its part; nil for none.
 func (p *pass) planOf(live *unstructured.Unstructured) (*Part, *unstructured.Unstructured) {
 	for i := range p.plan.Parts {
 		for _, planned := range p.plan.Parts[i].Objects {
@@ -112,7 +112,7 @@ func (p *pass) planOf(live *unstructured.Unstructured) (*Part, *unstructured.Uns
 	return nil, nil
 }
 
-// isHeld reports whether nothing new of a part may be written now.
+// isHeld reports whether no new object of a part may be written now.
 func (p *pass) isHeld(ctx context.Context, part *Part) (bool, error) {
 	live, err := p.live(ctx, part)
 	if err != nil || part.isDoubted() {

@@ -31,7 +31,7 @@ func TestHeldPartKeepsItsNodePort(t *testing.T) {
 	for name, test := range map[string]struct {
 		hold  bool
 		after []string
-		node  string // the planned one of b
+		node  string // the planned node port of b
 		wrote bool
 		want  string
 	}{

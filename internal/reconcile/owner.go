@@ -21,7 +21,7 @@ var ErrOwnerGone = errors.New("the resource is gone")
 // checkOwner returns ErrOwnerGone if an object of an applied part is missing because its owner was deleted. The garbage collector deletes
 // objects before every cache shows the owner's deletion; without this check they would be created again.
 //
-// checkOwner queries the API server only if an object is missing, and only after that: an owner that exists at that time also existed when
+// checkOwner queries the API server only after an object was found missing: an owner that exists at the time of the query also existed when
 // the object was deleted.
 func (p *pass) checkOwner(ctx context.Context) error {
 	var err error
@@ -58,8 +58,8 @@ func (p *pass) wasApplied(part Part) bool {
 	return p.wasReady || part.Known != "" && part.Known == part.Revision
 }
 
-// goesWithOwner reports whether an existing object stays until its owner is deleted. A disruption budget does not: it depends on the number
-// of pods, which is not part of the revision.
+// goesWithOwner reports whether an existing object stays until its owner is deleted. A disruption budget may be deleted earlier: it depends
+// on the number of pods, which is not part of the revision.
 func goesWithOwner(o *unstructured.Unstructured) bool {
 	return !object.OutlivesOwner(o) && o.GetKind() != "PodDisruptionBudget"
 }
@@ -83,7 +83,7 @@ func (p *pass) allMissing(ctx context.Context) (map[object.ID]bool, error) {
 		if owned[object.IDOf(o)] || !goesWithOwner(o) {
 			continue
 		}
-		live, err := p.applier.Get(ctx, o) // which shows the last writes of the operator
+		live, err := p.applier.Get(ctx, o) // Get shows the last writes of the operator
 		var notServed *apply.NotServedError
 		if errors.As(err, &notServed) {
 			continue

@@ -23,7 +23,7 @@ import (
 const askAgain = 5 * time.Minute
 
 // pace reports whether a change that the operator itself causes must wait for its turn. The change also waits after the turn was granted,
-// until the turn is in the status: an operator that replaces this one must see it.
+// until the status shows the turn: an operator that replaces this operator must see the turn.
 func (r *Reconciler[T, O]) pace(ctx context.Context, resource T, plan *Plan) (*Pace, error) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil || r.kind.Paused(resource) {

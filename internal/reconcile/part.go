@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// applyPart applies a part, or as much of it as possible while other parts are not ready: a new revision waits, and the running one is
+// applyPart applies a part, or as much of it as possible while other parts are not ready: a new revision waits, and the running revision is
 // corrected. With an error, the result still has the part's health.
 func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
 	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, LookAgain: part.lookAgain, grow: part.Grow}
@@ -55,7 +55,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 	return seen, failure
 }
 
-// applyObjects applies the permitted objects of a part, up to the first that fails, and stores the live ones in live.
+// applyObjects applies the permitted objects of a part, up to the first failure, and stores the live objects in live.
 func (p *pass) applyObjects(ctx context.Context, part *Part, live []*unstructured.Unstructured, may func(i int) bool, seen *PartSeen) (settled bool, err error) {
 	settled = true
 	for i, planned := range part.Objects {
@@ -105,7 +105,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	}
 	result, err := p.applier.Apply(ctx, p.owner, planned, live)
 	if contested := (*apply.ContestedError)(nil); errors.As(err, &contested) && planned.GetKind() == "Ingress" {
-		// The pods run, and their Service answers: the other writer is no failure of the part.
+		// The pods run, and their Service answers: the part does not fail because of the other writer.
 		seen.Notes = append(seen.Notes, err.Error())
 		seen.LookAgain = contested.RetryAfter
 		return apply.Result{Object: live}, nil
@@ -134,8 +134,8 @@ const awaitPods = 2 * time.Second
 // awaitServed is the interval between checks for a kind that the API server does not serve.
 const awaitServed = 5 * time.Second
 
-// notServed reports whether an error means that the API server does not serve a kind of the part. This is not a failure of the owner: its
-// other parts continue, and this one follows when the CRD is installed.
+// notServed reports whether an error means that the API server does not serve a kind of the part. This is not a failure of the owner: the
+// other parts continue, and this part follows when the CRD is installed.
 func (s *PartSeen) notServed(err error) bool {
 	var missing *apply.NotServedError
 	if !errors.As(err, &missing) {
@@ -181,7 +181,7 @@ func (p *pass) lookAt(ctx context.Context, part *Part) (PartSeen, error) {
 	return seen, p.judge(ctx, part, live, &seen)
 }
 
-// live returns the live objects of a part, nil for a missing one.
+// live returns the live objects of a part, nil for a missing object.
 func (p *pass) live(ctx context.Context, part *Part) ([]*unstructured.Unstructured, error) {
 	live := make([]*unstructured.Unstructured, len(part.Objects))
 	for i, planned := range part.Objects {
@@ -217,11 +217,11 @@ func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 // isDoubted reports whether no object of the part may change, because of its data.
 func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
 
-// mayHeal reports whether an object of a part may be written although the part's new revision is held back. The object is missing next
-// to running objects, or it was edited and is not part of the new revision. While the part's data is in doubt, no volume is created, and
-// no object that writes to a volume.
+// mayHeal reports whether an object of a part may be written although the part's new revision is held back: an object that is missing next
+// to running objects, or an edited object that is not part of the new revision. While the part's data is in doubt, no volume and no object
+// that writes to a volume is created.
 func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
-	if part.KeepsRunning && isSuspended(planned) { // it starts nothing
+	if part.KeepsRunning && isSuspended(planned) { // a suspended object starts nothing
 		return true
 	}
 	if live == nil {
@@ -256,7 +256,7 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 		}
 		seen.Health = health.Assess(there, pods)
 	}
-	for i, o := range slices.Backward(live) { // the first one is named
+	for i, o := range slices.Backward(live) { // the health names the object that was added last
 		if o == nil {
 			seen.Health.AddMissing(part.Objects[i])
 		}

@@ -78,7 +78,7 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 	return seen, nil
 }
 
-// carry plans a resource and applies the plan. A large resource needs a turn for both.
+// carry plans a resource and applies the plan. A large resource needs a turn for the plan and for its application.
 func (r *Reconciler[T, O]) carry(ctx context.Context, resource T, owner object.Owner, obs *O, seen *Seen[O]) error {
 	leave, err := r.parts.Heavy.enter(r.kind.GVK().Kind, resource)
 	if err != nil {

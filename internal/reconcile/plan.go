@@ -22,10 +22,10 @@ type Part struct {
 	Kind string
 	// Path is the path of the part in the owner's spec, such as spec.auth.
 	Path string
-	// After names the parts that must be ready before a new revision of this one starts.
+	// After names the parts that must be ready before a new revision of this part starts.
 	After []string
-	// CalledBy names the parts that connect to this one. While one of them is not settled, its pods may still use the former objects of
-	// this part.
+	// CalledBy names the parts that connect to this part. The pods of a part that is not settled may still use the former objects of this
+	// part.
 	CalledBy []string
 	// Objects are complete except for fields that the API server adds; see Finish. They are shared and must not be changed.
 	Objects []*unstructured.Unstructured
@@ -44,25 +44,25 @@ type Part struct {
 	RetainsData bool
 	// Notes are messages about the part. They are shown even if the part is healthy.
 	Notes []string
-	// KeepReason returns the reason, as a note for users, why a former object of the part is not removed while the part is declared, or "". Nil:
-	// all are removed once they are unused.
+	// KeepReason returns a note for users with the reason why a former object of the part stays while the part is declared, or "". Nil: all
+	// former objects are removed when they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
 	// ReplacesAtOnce removes the former objects of the part immediately, because they would conflict with the new objects.
 	ReplacesAtOnce bool
-	// Confirm adds facts to the health that no object of the part shows, such as about a Secret that another operator writes. Its argument
-	// holds the live objects, nil for a missing one. It also reports whether it must be called again without an event. Nil: the objects
-	// show everything.
+	// Confirm adds facts to the health that no object of the part shows, for example about a Secret that another operator writes. The
+	// argument has the live objects; nil for a missing object. The result reports whether Confirm must be called again without an event.
+	// Nil: the objects show everything.
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
 	// KeepsRunning leaves the part unchanged, except that its CronJobs are suspended.
 	KeepsRunning bool
 	// Stopped is set for a part that is planned without pods, because the owner hibernates.
 	Stopped *Stopped
-	// Grow is the rule for the growth of the part's volumes, of which its pods report the use; nil for none.
+	// Grow is the rule for the growth of the part's volumes, whose use the pods report; nil for none.
 	Grow *growth.Policy
 	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 
-	// lookAgain is the PartSeen.LookAgain of a part from whose plan an object was left out; 0 for none.
+	// lookAgain is the PartSeen.LookAgain of a part without an object of its plan; 0 for a complete part.
 	lookAgain time.Duration
 }
 
@@ -122,7 +122,7 @@ type Plan struct {
 	Records []Record
 	// Trials are resources that the API server only validates: a later plan applies them.
 	Trials []Trial
-	// Parts are sorted: each comes after those that it names in After.
+	// Parts are sorted: each part comes after the parts in its After.
 	Parts []Part
 	// RemovalOrder orders removals: parts with a higher number are removed first. Nil: in any order.
 	RemovalOrder func(part string) int

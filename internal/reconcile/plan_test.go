@@ -14,7 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Finish accepts only objects that the cache shows as the owner's. Neither the number of pods nor a disruption budget changes the revision.
+// Finish accepts only objects that the cache shows as objects of the owner. Neither the number of pods nor a disruption budget changes the
+// revision.
 func TestFinish(t *testing.T) {
 	owner := object.Owner{
 		GroupVersionKind: schema.GroupVersionKind{Group: "example", Version: "v1", Kind: "Notebook"},

@@ -111,11 +111,11 @@ func (p *pass) leftovers() []*unstructured.Unstructured {
 	})
 }
 
-// replaced reports whether a leftover of a declared part is no longer used. A part that changes its name or kind gets new objects next to
-// the old ones. If the old ones were removed at once, no pod would answer until the new pods are ready. The clients' pods use the old
-// address until they are replaced, too. Two exceptions are removed earlier: a workload whose volume the new one needs, and a disruption
-// budget, because two budgets over the same pods forbid every eviction. The account and the alias of a database that ran elsewhere also
-// stay: the clients need both until the next database is ready, and an import may take days.
+// replaced reports whether a leftover of a declared part is no longer used. A part with another name or kind gets new objects next to the
+// old objects. If the old objects were removed immediately, no pod would answer until the new pods are ready. The clients' pods use the old
+// address until they are replaced, too. Two kinds of objects are removed earlier: a workload whose volume the new workload needs, and a
+// disruption budget, because two budgets over the same pods forbid every eviction. The account and the alias of a database that ran
+// elsewhere also stay: the clients need both until the next database is ready, and an import may take days.
 func (p *pass) replaced(o *unstructured.Unstructured, part *PartSeen, seen *PlanSeen) bool {
 	declared := p.part(part.Name)
 	if hasVolume(declared) && !isForClients(o) || declared.ReplacesAtOnce || o.GetKind() == "PodDisruptionBudget" {

@@ -37,8 +37,8 @@ type Reconciler[T client.Object, O any] struct {
 	// the policy may change without an event.
 	retryRefused time.Duration
 	gate         *Gate // nil for no limit
-	// leaving holds the names of resources in namespaces that are being deleted. Such a deletion cannot be undone, so they are not
-	// reconciled any more.
+	// leaving holds the names of resources in namespaces that are being deleted. The deletion of a namespace cannot be undone, so these
+	// resources are not reconciled any more.
 	leaving sync.Map // types.NamespacedName -> types.UID
 	parts   Parts
 

@@ -30,7 +30,7 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// actor is a kind without objects. Its message is the progress, its phase decides whether it fails.
+// actor is a kind without objects. Its message shows the progress. Its phase determines whether it fails.
 type actor struct {
 	plan    func() // nil for nothing
 	observe func(context.Context) (string, error)
@@ -85,8 +85,8 @@ type held struct{}
 
 func (held) Held() bool { return true }
 
-// reconciling returns a function that runs a pass over a DataService, and one that reads its status. The API server
-// holds nothing else, and does not answer when time is up.
+// reconciling returns a function that runs a pass over a DataService, and a function that reads the status of the DataService. The API
+// server holds no other object, and does not answer after the time limit.
 func reconciling(t *testing.T, a actor) (pass func(context.Context) error, status func() dsv1.DataServiceStatus) {
 	t.Helper()
 	scheme, ds := runtime.NewScheme(), &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "platform"}}
@@ -163,7 +163,8 @@ func TestPausedTakesNoStep(t *testing.T) {
 	assert.Equal(t, decided, 1)
 }
 
-// A note is written in each pass, even if the step fails or the resource is paused. A note's failure is reported after the step's.
+// A note is written in each pass, even if the step fails or the resource is paused. The failure of a note is reported after the failure of
+// the step.
 func TestNotesAreTaken(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
@@ -208,7 +209,7 @@ func TestALargeResourceWaitsForItsTurn(t *testing.T) {
 	assert.Equal(t, planned, 1)
 }
 
-// A panic, including one of a goroutine that a pass started, is in the status of the resource and ends nothing.
+// The status of the resource has a panic of the pass, including a panic of a goroutine that the pass started. The operator continues.
 func TestPanicsAreReported(t *testing.T) {
 	t.Parallel()
 	none := func(context.Context) error { return nil }
@@ -226,7 +227,7 @@ func TestPanicsAreReported(t *testing.T) {
 	assert.Equal(t, string(status().Phase), "ApplyFailed: panic: an index out of range")
 }
 
-// A resource that leaves no room for its status has an event instead, at each attempt. Other errors have none.
+// If the API server has no space for the status of a resource, the resource has an event at each attempt. Other errors have no event.
 func TestAStatusThatIsTooLargeIsAnEvent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

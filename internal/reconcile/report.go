@@ -122,7 +122,7 @@ func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summa
 	}
 }
 
-// announceTooLarge records an event if the API server can store a resource only without its status. No other place shows a user why the
+// announceTooLarge records an event if the API server can store a resource only without its status. Nothing else shows a user why the
 // status is missing. The event is recorded at each attempt, because events expire.
 func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refusal error) {
 	if !isTooLarge(refusal) {

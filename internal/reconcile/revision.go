@@ -21,11 +21,11 @@ const (
 	// Label holds the UID of the resource that a ControllerRevision belongs to. The ControllerRevisions of StatefulSets and DaemonSets lack
 	// it.
 	Label = "d3os-product.com.d3os/history-of"
-	// annotationReady holds the latest generation that had been ready by the time at which a revision was written.
+	// annotationReady holds the latest generation that was ready before a revision was written.
 	annotationReady = "d3os-product.com.d3os/ready-generation"
 	// Limit is the number of revisions that are kept, in addition to the last good one.
 	Limit = 10
-	// maxSize limits the size of one spec in bytes: the API server stores ten of each DataService.
+	// maxSize limits the size of one spec in bytes: the API server stores ten specs of each DataService.
 	maxSize = 256 << 10
 	// Masked replaces a password.
 	Masked = "(masked)"
@@ -35,7 +35,7 @@ const (
 type Revision struct {
 	// Number is the generation of the spec.
 	Number int64
-	// Ready is the latest generation that had been ready when this one was accepted; 0 for none.
+	// Ready is the latest generation that had been ready when this revision was accepted; 0 for none.
 	Ready int64
 	Spec  map[string]any
 	// Version is the version of the operator that accepted the spec.
@@ -45,7 +45,7 @@ type Revision struct {
 	Name string
 }
 
-// stored is the data of a ControllerRevision: the parts of the resource that identify and define it.
+// stored is the data of a ControllerRevision: the parts of the resource that identify and define the resource.
 type stored struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -94,7 +94,7 @@ func name(owner object.Owner, generation int64) string {
 func NumberOf(revision metav1.Object) int64 {
 	text := revision.GetName()
 	var number int64
-	_, _ = fmt.Sscan(text[strings.LastIndex(text, "-")+1:], &number) // no other name carries the label
+	_, _ = fmt.Sscan(text[strings.LastIndex(text, "-")+1:], &number) // all objects with the label have such a name
 	return number
 }
 
@@ -122,11 +122,11 @@ func Read(r *appsv1.ControllerRevision) (*Revision, error) {
 		return nil, fmt.Errorf("read revision %s: %w", r.Name, err)
 	}
 	revision := &Revision{Number: r.Revision, Spec: content.Spec, Version: r.Annotations[object.AnnotationWriter], Time: r.CreationTimestamp, Name: r.Name}
-	_, _ = fmt.Sscan(r.Annotations[annotationReady], &revision.Ready) // none is 0
+	_, _ = fmt.Sscan(r.Annotations[annotationReady], &revision.Ready) // 0 without the annotation
 	return revision, nil
 }
 
-// Good returns the generations that were ready according to the revisions, and the argument ready, the generation from the status.
+// Good returns the generations that were ready: those in the revisions, and the argument ready, which is the generation in the status.
 func Good(revisions []*Revision, ready int64) map[int64]bool {
 	good := map[int64]bool{}
 	for _, r := range revisions {

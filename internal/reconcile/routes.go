@@ -30,7 +30,7 @@ func (e *Engine) withoutUnserved(ctx context.Context, plan *Plan) *Plan {
 			}
 			_, err := e.applier.Get(ctx, planned)
 			var missing *apply.NotServedError
-			if !errors.As(err, &missing) { // any other error is reported by the part
+			if !errors.As(err, &missing) { // the part reports all other errors
 				continue
 			}
 			if left == nil {
@@ -41,7 +41,7 @@ func (e *Engine) withoutUnserved(ctx context.Context, plan *Plan) *Plan {
 			part.Objects = slices.DeleteFunc(slices.Clone(part.Objects), func(o *unstructured.Unstructured) bool { return o == planned })
 			part.Notes = append(slices.Clone(part.Notes), fmt.Sprintf(
 				"HTTPRoute %s is left out: install the CRDs of the Gateway API (the API server does not serve %s)", planned.GetName(), missing.Kind.GroupVersion()))
-			part.Revision += "-" // with the route the part has another one, so that the missing route is not mistaken for a deleted one
+			part.Revision += "-" // differs from the revision with the route, so that the missing route does not count as a deleted one
 			part.lookAgain = awaitRoutes
 		}
 	}

@@ -36,8 +36,8 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Retries of a failed reconciliation start quickly, because most failures are conflicts that
-// the next pass resolves, and end at a pace that a person waiting for a fix can bear.
+// Retries of a failed reconciliation start quickly, because most failures are conflicts that the next pass resolves. The longest interval
+// is acceptable to a person who waits for the effect of a fix.
 const (
 	retryFirst   = 50 * time.Millisecond
 	retryLongest = time.Minute

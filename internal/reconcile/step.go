@@ -44,7 +44,7 @@ type Runner struct{ lease Lease }
 // NewRunner returns a Runner that acts while the lease is held.
 func NewRunner(lease Lease) *Runner { return &Runner{lease: lease} }
 
-// Run takes the first of the steps, if there is one. The context is the one of the reconciliation.
+// Run takes the first of the steps, if there is one. ctx is the context of the reconciliation.
 func (r *Runner) Run(ctx context.Context, steps []Step) error {
 	if len(steps) == 0 {
 		return nil

@@ -44,7 +44,7 @@ func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in re
 	if set == nil || err != nil {
 		return found, err
 	}
-	// An agent of before the field was set may be too old to report a volume.
+	// An agent from the time before this field may be unable to report a volume.
 	if image := database.InitImageOf(set, "d3os-agent"); image != "" && (!grows || database.ImageOf(set, "d3os-volume") != "") {
 		found.restore = image
 	}

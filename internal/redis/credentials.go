@@ -22,7 +22,8 @@ import (
 // keyPassword is the key of the password in the Secret.
 const keyPassword = "password"
 
-// LostError reports that a cluster exists but its password is lost. Its servers keep the lost password: logins with a new one would fail.
+// LostError reports that a cluster exists but its password is lost. Its servers keep the lost password: logins with a new password would
+// fail.
 type LostError struct{ Secret, Cluster string }
 
 func (e *LostError) Error() string {
@@ -131,8 +132,8 @@ func (p *passwords) prove(rc *redisv1.RedisCluster, used string, taken, refused 
 	}
 }
 
-// adopt caches the password of a live Secret instead of one that was generated before the Secret was observed. It reports whether that
-// changes the plan. A password that servers accept is kept.
+// adopt caches the password of a live Secret instead of a password that was generated before the Secret was observed. It reports whether
+// that changes the plan. A password that servers accept is kept.
 func (p *passwords) adopt(rc *redisv1.RedisCluster, live *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	value := passwordIn(live)

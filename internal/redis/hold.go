@@ -18,7 +18,7 @@ import (
 // keySettings is the key of the ConfigMap <name>-config for those settings of spec.config that running servers change.
 const keySettings = "settings.conf"
 
-// holds delays a changed setting until running servers have accepted it. Only then the setting is written to the file that servers read at
+// holds delays a changed setting until running servers have accepted it. Only then is the setting written to the file that servers read at
 // their start, because Redis does not start with a value that it refuses. It is safe for concurrent use.
 //
 // No state needs to survive a restart of the operator: the values in the file were accepted once, and a different value is held back until
@@ -30,7 +30,7 @@ type holds struct {
 
 // held is the state of one cluster's settings.
 type held struct {
-	generation int64           // settings that servers were queried for
+	generation int64           // generation of the settings that the servers were queried for
 	unset      map[string]bool // settings that servers have not applied
 	back       map[string]bool // settings that the last plan held back
 }

@@ -31,7 +31,7 @@ func ignored(spec *redisv1.RedisClusterSpec) []string {
 	return notes
 }
 
-// affinityOf returns the affinity of the pods. A required node selector next to nodeAffinity counts as nodeAffinity's.
+// affinityOf returns the affinity of the pods. A required node selector next to nodeAffinity counts as a part of nodeAffinity.
 func affinityOf(spec *redisv1.RedisClusterSpec) *corev1.Affinity {
 	given := podOf(spec).Affinity
 	if given == nil {

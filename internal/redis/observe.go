@@ -51,7 +51,7 @@ type Observation struct {
 	access   server.Access
 	recordAt database.Version
 	backups  backup.Seen
-	decided  topology.Decision // that Decide found
+	decided  topology.Decision // result of Decide
 }
 
 // Observe reads the record, the StatefulSets and pods, and queries every server of the cluster.
@@ -192,7 +192,7 @@ func (obs *Observation) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.Sta
 				}
 			}
 			if node.UID == "" && obs.Record.Parked {
-				continue // it has stopped
+				continue // the pod of a parked cluster has stopped
 			}
 			obs.Nodes = append(obs.Nodes, node)
 		}

@@ -49,7 +49,8 @@ func testPod(name string, set *appsv1.StatefulSet) *corev1.Pod {
 	return pod
 }
 
-// The operator does not connect to a pod that no StatefulSet of the cluster controls, or that does not have a name from one.
+// The operator does not connect to a pod that no StatefulSet of the cluster controls, or whose name has another form than the names of the
+// StatefulSet's pods.
 func TestOnlyOwnPodsAreDialled(t *testing.T) {
 	t.Parallel()
 	rc, own, foreign := read(t, "minimal"), testSet(0, 2), testSet(7, 2)
@@ -188,7 +189,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// live returns a pod as the API server has it, and records deletions.
+// live returns a pod in the state of the API server, and records deletions.
 type live struct {
 	client.Client
 
@@ -211,7 +212,7 @@ func (l *live) Delete(_ context.Context, o client.Object, options ...client.Dele
 	return nil
 }
 
-// A pod that did not answer is deleted only in the state of the API server: a cache may not show yet that it has started.
+// A pod that did not answer is deleted only if the API server confirms its state: the cache may not show yet that the pod has started.
 func TestPodsAreReadBeforeTheyAreDeleted(t *testing.T) {
 	t.Parallel()
 	waits := testPod("cache-0-0", nil)

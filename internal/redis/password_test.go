@@ -65,7 +65,7 @@ func TestUserPasswordIsCleanInEveryContainer(t *testing.T) {
 	}
 }
 
-// A running cluster is maintained whatever its Secret holds by then, and the status begins with the Secret's problem.
+// A running cluster is maintained even if its Secret is invalid, and the status begins with the Secret's problem.
 func TestRefusedPasswordIsNamedFirst(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")
@@ -145,7 +145,7 @@ func TestAccountsOfTheUser(t *testing.T) {
 	assert.Equal(t, used().Password, "second")
 }
 
-// servers returns nodes with settings; nil is one that does not answer.
+// servers returns nodes with settings; nil is a node that does not answer.
 func servers(settings ...map[string]string) []topology.Node {
 	var nodes []topology.Node
 	for _, s := range settings {
@@ -225,7 +225,7 @@ func TestEditedPassword(t *testing.T) {
 	assert.Equal(t, len(p.known)+len(p.proven)+len(p.refuted), 0)
 }
 
-// A version that is too old stops no running pod: pods keep their image.
+// A spec with a version that is too old stops no running pod: pods keep their image.
 func TestUnsupportedVersionKeepsWhatRuns(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")

@@ -135,7 +135,7 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 	}
 }
 
-// A parked cluster whose record is lost has the shards and pods that it had: its StatefulSets are not removed, and their claims with them.
+// A parked cluster whose record is lost keeps its recorded form: neither its StatefulSets nor their claims are removed.
 func TestAParkedClusterWithoutARecordKeepsItsShards(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")
@@ -155,7 +155,7 @@ func TestAParkedClusterWithoutARecordKeepsItsShards(t *testing.T) {
 	assert.DeepEqual(t, sets(planOf(t, rc, live)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-3": 1})
 }
 
-// Parking changes nothing but the number of pods.
+// Parking changes only the number of pods.
 func TestParkingKeepsThePods(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")
@@ -172,7 +172,7 @@ func TestParkingKeepsThePods(t *testing.T) {
 	assert.DeepEqual(t, parked, runs)
 }
 
-// While the cluster is parked no backup is scheduled, because each would fail, and no old one is removed.
+// While the cluster is parked, no backup is scheduled, because each would fail. No old backup is removed.
 func TestNoBackupWhileParked(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "backup")
@@ -187,7 +187,7 @@ func TestNoBackupWhileParked(t *testing.T) {
 	assert.Assert(t, rc.Spec.Backup.Schedule != "")
 }
 
-// The resource that users of the earlier operator have makes the same pods as one that is written as Kubernetes wants it.
+// A resource in the form of the earlier operator makes the same pods as a resource in the form of Kubernetes.
 func TestTheSeedIsTheSample(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../test/testdata/seeds/rediscluster.yaml")
@@ -211,7 +211,7 @@ func TestARecordThatCannotBeReadStopsThePlan(t *testing.T) {
 	assert.ErrorContains(t, err, "ConfigMap cache-topology: restore it")
 }
 
-// A new generation is planned again; the same one is not, unless the shards differ.
+// A new generation is planned again. The same generation is planned again only if the shards differ.
 func TestPlansAreRemembered(t *testing.T) {
 	t.Parallel()
 	rc, p := read(t, "minimal"), testPlanner(t)
@@ -246,7 +246,7 @@ func TestUnlabelledPassword(t *testing.T) {
 	assert.ErrorContains(t, err, "Secret cache-credentials exists, but its labels do not name RedisCluster cache")
 }
 
-// The password stays, is restored if its Secret is deleted, and never differs from the servers'.
+// The password stays, is restored if its Secret is deleted, and always equals the password of the servers.
 func TestPasswords(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")
@@ -373,7 +373,8 @@ func TestPodsStayWhenTheirClusterHasBegun(t *testing.T) {
 	assert.DeepEqual(t, formed.Object["spec"], without.Object["spec"])
 }
 
-// Without the agent's image the operator plans neither backups nor a cluster to restore: it would be empty.
+// Without the agent's image, the operator plans no backups. It does not plan a cluster to restore either, because that cluster would be
+// empty.
 func TestNoRestoreWithoutTheAgent(t *testing.T) {
 	t.Parallel()
 	p := testPlanner(t)

@@ -43,7 +43,7 @@ type Kind struct {
 	jobs     backup.Reader
 	accounts *accounts
 	sources  *sources
-	wellFor  time.Duration // of a replaced pod, before the next one is replaced
+	wellFor  time.Duration // time for which a replaced pod must be ready before the next pod is replaced
 }
 
 var _ reconcile.Kind[*redisv1.RedisCluster, Observation] = &Kind{}
@@ -58,8 +58,8 @@ type Images struct {
 	Namespace string
 }
 
-// New returns the kind. The client is the operator's cached one; live reads from the API server. wellFor is the time for which a pod must have
-// been ready without a restart before the next one is replaced.
+// New returns the kind. The client is the operator's client with a cache; live reads from the API server. wellFor is the time for which a
+// pod must have been ready without a restart before the next pod is replaced.
 func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader, wellFor time.Duration) *Kind {
 	return &Kind{wellFor: wellFor, planner: newPlanner(renderer, images, random), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), sources: newSources(live)}
 }

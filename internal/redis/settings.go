@@ -24,8 +24,8 @@ const settingNodeTimeout = "cluster-node-timeout"
 
 // settings are the settings of spec.config, by the way in which they reach a server.
 type settings struct {
-	live  map[string]string // by CONFIG SET
-	start map[string]string // by a restart
+	live  map[string]string // settings to apply by CONFIG SET
+	start map[string]string // settings to apply by a restart
 }
 
 func settingsOf(config map[string]redisv1.Setting) settings {

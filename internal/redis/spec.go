@@ -58,7 +58,7 @@ func isParked(spec *redisv1.RedisClusterSpec) bool {
 }
 
 // wantedShards returns the number of pods of each shard, by ordinal. It returns the highest number of shards with at least two pods, but at
-// least three shards, because fewer masters cannot elect a new one. A single pod is one shard. Pods are distributed evenly; the first
+// least three shards, because fewer masters cannot elect a new master. A single pod is one shard. Pods are distributed evenly; the first
 // shards get the remaining pods.
 func wantedShards(spec *redisv1.RedisClusterSpec) []int {
 	pods := int(ptr.Deref(spec.Replicas, defaultReplicas))
@@ -86,7 +86,7 @@ func withoutReplica(shards []int) (n int) {
 // plannedShards returns the number of pods that each shard should have at present. Recorded pods stay until they are drained and removed
 // from the record. Until the cluster is formed, live pods also stay.
 func plannedShards(wanted []int, record topology.Record, live func(shard int) (pods int, err error)) ([]int, error) {
-	planned := append([]int{}, wanted...) // never nil, for which the chart has a default
+	planned := append([]int{}, wanted...) // never nil: for nil, the chart uses a default
 	keep := func(shard, pods int) {
 		for len(planned) <= shard {
 			planned = append(planned, 0)

@@ -14,7 +14,7 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
-// The number of pods becomes shards: three at least, and of two pods where there are enough.
+// The number of pods determines the shards: at least three shards, with two pods each if there are enough pods.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	for pods, want := range map[int32]string{
@@ -49,7 +49,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Storage among the resources is the size of each volume where none is given, and no resource of the container.
+// Storage in the resources is the size of each volume if the spec has no size, and is not a resource of the container.
 func TestStorageAmongTheResources(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]struct{ size, resources string }{

@@ -64,8 +64,8 @@ func (v *view) phase(before redisv1.Phase) redisv1.Phase {
 	return before
 }
 
-// phaseAfter returns the phase after an observation. During a change it keeps the phase of the change while every slot has a living owner:
-// nodes and pods need a moment to learn about a new node, and that is not a failure.
+// phaseAfter returns the phase after an observation. During a change, it keeps the phase of the change while every slot has a living owner:
+// nodes and pods need a moment to detect a new node, and that is not a failure.
 func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
 	after := redisv1.Phase(topology.PhaseAfter(string(before), v.decided.Model))
 	changing := before == redisv1.PhaseCreating || before == redisv1.PhaseScaling || before == redisv1.PhaseUpgrading
@@ -79,7 +79,7 @@ func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
 		return after
 	case v.observed.Lagging:
 		return redisv1.PhaseUpgrading
-	case v.unwell() == nil && step != string(topology.ActionFailover): // after one, the nodes do not agree for a moment
+	case v.unwell() == nil && step != string(topology.ActionFailover): // after a failover, the nodes disagree for a moment
 		return after
 	case changing:
 		return before
@@ -100,7 +100,7 @@ func (v *view) unwell() *topology.Node {
 	return nil
 }
 
-// onTheWay reports whether every slot has a living owner, or is served again when the only pod of its shard is back.
+// onTheWay reports whether every slot has a living owner, or will be served when the only pod of its shard has restarted.
 func (v *view) onTheWay() bool {
 	switch v.decided.Model.Verdict {
 	case topology.Complete, topology.Healing:
@@ -112,7 +112,7 @@ func (v *view) onTheWay() bool {
 	}
 }
 
-// startsAgain reports whether a cluster that was parked has not served all slots since, and nothing is known to keep it from that.
+// startsAgain reports whether a cluster that was parked has not served all slots since then, and no known problem prevents that.
 func (v *view) startsAgain() bool {
 	verdict := v.decided.Model.Verdict
 	return !v.wasServed && verdict != topology.SlotsLost && verdict != topology.Inconsistent && v.podProblem() == ""
@@ -190,7 +190,7 @@ func (v *view) well(s *redisv1.RedisClusterStatus) (reason, message string) {
 	return redisv1.ReasonAllServed, fmt.Sprintf("all %d slots are served by %d shards%s", s.Slots, s.Shards, without)
 }
 
-// deleting describes what a deletion does to the data.
+// deleting describes the effect of a deletion on the data.
 func (v *view) deleting() string {
 	if keepsData(&v.rc.Spec) {
 		return fmt.Sprintf("being deleted; the claims, the Secret %s and the ConfigMap %s stay", secretOf(v.rc), records.Name(v.rc.Name))
@@ -242,7 +242,8 @@ func (v *view) account(rest string) string {
 	return database.Join(v.causes(rest), v.firstUnwell())
 }
 
-// causes puts what servers and Kubernetes report before a text. A problem of a pod that the text repeats is shortened to its reason there.
+// causes adds the reports of servers and Kubernetes before a text. If the text repeats the problem of a pod, the text keeps only the
+// reason.
 func (v *view) causes(rest string) string {
 	for _, problem := range v.observed.Problems {
 		if reason, _, found := strings.Cut(problem, ": "); found {

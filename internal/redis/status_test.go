@@ -96,10 +96,10 @@ func report(k *Kind, rc *redisv1.RedisCluster, obs *Observation, failure *reconc
 	k.Status(rc, seen, metav1.NewTime(time.Unix(1000, 0)))
 }
 
-// change makes an observation out of that of a healthy cluster.
+// change changes the observation of a healthy cluster.
 type change = func(*redisv1.RedisCluster, *Observation)
 
-// of changes the resource, node a node, and nodes all of them.
+// of changes the resource, node changes one node, nodes changes all nodes.
 func of(do func(*redisv1.RedisCluster)) change {
 	return func(rc *redisv1.RedisCluster, _ *Observation) { do(rc) }
 }
@@ -144,9 +144,9 @@ func TestStatus(t *testing.T) {
 	}
 	type row struct {
 		phase             redisv1.Phase
-		reason, ready     string // no reason is any
+		reason, ready     string // an empty reason matches any reason
 		slots             int32
-		conditions        string // that are True
+		conditions        string // the conditions that are True
 		changes           []change
 		refused, observed bool
 	}
@@ -215,7 +215,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// An instance has the fields of the earlier operator's.
+// An instance has the same fields as an instance of the earlier operator.
 func TestInstances(t *testing.T) {
 	t.Parallel()
 	k, rc, obs := statusKind(t), read(t, "minimal"), running()
@@ -253,7 +253,7 @@ func TestDocumentedQuery(t *testing.T) {
 	assert.Equal(t, len(lines), 7)
 }
 
-// A cluster is parked, and starts again, without being reported as failed. A loss afterwards is.
+// A cluster that is being parked or started again is not reported as failed. A later loss is reported.
 func TestStatusWhileParked(t *testing.T) {
 	t.Parallel()
 	k, rc, obs := statusKind(t), read(t, "minimal"), running()
@@ -307,7 +307,8 @@ func TestProgressDeadline(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(degraded.Message, "pod cache-0-1: ") && strings.HasSuffix(degraded.Message, "not finished within 10m0s (spec.progressDeadlineSeconds)"), "%s", degraded.Message)
 }
 
-// The message begins with the problem of a pod: at rest, during a step, and while the cluster is paused. It has the text once.
+// The message begins with the problem of a pod: at rest, during a step, and while the cluster is paused. The problem occurs once in the
+// message.
 func TestMessageBeginsWithTheProblem(t *testing.T) {
 	t.Parallel()
 	const problem = "ForeignVolume: the volume of data/cache-0-1 is a copy of that of other/cache-0-1"
@@ -329,7 +330,7 @@ func TestMessageBeginsWithTheProblem(t *testing.T) {
 	}
 }
 
-// A pod that states why it does not start is named before one that ended without a word, and all are counted.
+// A pod that states why it does not start is named before a pod that ended without a message. All such pods are counted.
 func TestStatedCausesComeFirst(t *testing.T) {
 	t.Parallel()
 	k, rc, obs := statusKind(t), read(t, "minimal"), running()
@@ -361,7 +362,7 @@ func TestSummary(t *testing.T) {
 	assert.Equal(t, s.ProblemReason+": "+s.Problem, "StepFailed: it broke")
 }
 
-// A decision becomes steps. At rest the next pass is 30 seconds later.
+// A decision becomes steps. At rest, the next pass is 30 seconds later.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	k, rc, obs := statusKind(t), read(t, "minimal"), running()

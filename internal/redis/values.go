@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// part is the only part of a RedisCluster: the value of the name label on all of its objects. No service's name has a dot, so a service
-	// called redis of a platform with the cluster's name selects other pods.
+	// part is the only part of a RedisCluster: the value of the name label on all of its objects. The name of a service has no dot. So a
+	// service with the name redis, of a platform with the cluster's name, selects other pods.
 	part = "redis.cluster"
 	// chart is its chart.
 	chart = "rediscluster"
@@ -31,11 +31,11 @@ type planned struct {
 	// Copied reports whether pods read the operator's copy of the user's Secret.
 	Copied bool
 	Shards []int
-	// Settings are those in the file that running servers change.
+	// Settings are the settings in the file that running servers can change.
 	Settings map[string]string
 	Agents   agents
-	// Formed reports whether the cluster has begun, so that nothing is restored any more. It is only set for a cluster with a backup to
-	// restore. Restored reports whether it is formed, so that its pods need no store.
+	// Formed reports whether the cluster has begun, so that nothing is restored any more. Formed is only set for a cluster with a backup to
+	// restore. Restored reports whether that cluster is formed, so that its pods need no store.
 	Formed, Restored bool
 	// Parked reports whether the StatefulSets have no pods.
 	Parked bool
@@ -107,7 +107,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 // into each of them. Up to fewShards, the bound on a resource's size is enough.
 const heaviestPods, fewShards = 512 << 10, 3
 
-// checkPods refuses a description of pods that is too large for so many shards.
+// checkPods refuses a description of pods that is too large for the number of shards.
 func checkPods(spec *redisv1.RedisClusterSpec, shards int) error {
 	data, err := json.Marshal(struct {
 		Pod      []redisv1.Pod

@@ -71,7 +71,7 @@ func fields(t reflect.Type) []field {
 	return found
 }
 
-// nearest returns the known name that is closest to a mistyped one, or "".
+// nearest returns the known name that is closest to a misspelt name, or "".
 func nearest(given string, known []field) string {
 	given = strings.ToLower(given)
 	best, distance := "", max(2, len(given)/3)+1

@@ -102,8 +102,8 @@ func LastOfName[T any](list []T, name func(T) any) []T {
 	return kept
 }
 
-// RepeatedPort returns the index of the first port that repeats the number and protocol of an earlier port, and the index of the earlier
-// one; 0 without a repetition. Server-side apply refuses repetitions.
+// RepeatedPort returns the index of the first port that repeats the number and protocol of an earlier port, and the index of that earlier
+// port; 0 without a repetition. Server-side apply refuses repetitions.
 func RepeatedPort(ports []corev1.ContainerPort) (i, earlier int) {
 	type id struct {
 		port     int32
@@ -192,7 +192,7 @@ func overlayObject(o *unstructured.Unstructured, overlay func(string, map[string
 	if pods, err = overlay(path, pods, podTemplate); err != nil {
 		return err
 	}
-	// The API server copies each of the two fields for the account to the other, so an old name would return.
+	// The API server copies each of the two fields for the account to the other field, so an old name would return.
 	if account, found, _ := unstructured.NestedString(pods, "spec", "serviceAccountName"); found {
 		if err := unstructured.SetNestedField(pods, account, "spec", "serviceAccount"); err != nil {
 			return fmt.Errorf("set the service account of %s %s: %w", o.GetKind(), o.GetName(), err)

@@ -77,7 +77,7 @@ func TestDirectivesOfAnyTypeDoNotPanic(t *testing.T) {
 	}
 }
 
-// The container backup of a podTemplate for backups is the working container, whatever its name in the workload.
+// The container backup of a podTemplate for backups is the working container, regardless of its name in the workload.
 func TestPodTemplateOfBackupsReachesTheContainerThatWorks(t *testing.T) {
 	t.Parallel()
 	const given = `{"spec":{"serviceAccountName":"backups","containers":[{"name":"backup","resources":{"limits":{"cpu":"2"}}},{"name":"proxy","image":"p"}]}}`
@@ -143,7 +143,7 @@ func TestUnknownFields(t *testing.T) {
 	assert.NilError(t, Decode("spec", object{"hostname": "a"}, &corev1.PodSpec{}))
 }
 
-// Of a hook and a probe, the podTemplate's handler replaces the rendered one. A rendered pause fits into the podTemplate's grace period.
+// The podTemplate's handler replaces the rendered handler of a hook or a probe. A rendered pause fits into the podTemplate's grace period.
 func TestPodTemplateReplacesHandlers(t *testing.T) {
 	t.Parallel()
 	const grace = `"terminationGracePeriodSeconds":`

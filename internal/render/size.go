@@ -6,9 +6,9 @@ package render
 // Limits for fields without a schema in the CRD. Existing resources may exceed the limits of the CRD, because API servers do not check them
 // again.
 const (
-	maxItems  = 250    // of a list, or of an object, below a field
-	maxValues = 10_000 // of everything below a field
-	maxFields = 1000   // of a field that is a list or a map
+	maxItems  = 250    // limit for the items of a list or the fields of an object, below a field
+	maxValues = 10_000 // limit for all values below a field
+	maxFields = 1000   // limit for the entries of a field that is a list or a map
 )
 
 // CheckSize refuses the value of a field that would cost the operator too much time: lists or objects with too many items, or too many

@@ -26,7 +26,7 @@ const (
 // parser takes five fields, six with the second first, and descriptors such as @daily.
 var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// names are those of the six fields.
+// names are the names of the six fields.
 var names = [...]string{"second", "minute", "hour", "day", "month", "day of the week"}
 
 // Check returns nil if the parser accepts a schedule. The error names the field of the schedule.

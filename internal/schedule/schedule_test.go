@@ -10,7 +10,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A schedule is accepted, or the field of it is named.
+// A schedule is accepted, or the error names the field of the schedule.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for text, problem := range map[string]string{
@@ -76,7 +76,7 @@ func TestLongest(t *testing.T) {
 	assert.Equal(t, Longest("* * 1-5 * * MON", ""), 6*day+19*time.Hour+time.Second)
 }
 
-// Where a change of the clocks skips the hour of a run, a night has none. The night before the other change is an hour longer.
+// If a change of the clocks skips the hour of a run, the night has no run. The night before the other change is an hour longer.
 func TestLongestInATimeZone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestLongestInATimeZone(t *testing.T) {
 	}
 }
 
-// The worst schedules take few steps: one of each second is not walked through.
+// The worst schedules take few steps: not every run of a schedule for each second is visited.
 func TestLongestTakesFewSteps(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"* * * * * *", "* * * */2 * *", "* * 0-22 * * MON", "59 59 23 */2 * *"} {

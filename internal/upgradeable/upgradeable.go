@@ -39,7 +39,7 @@ const (
 	// quiet is the time without a rollout after which an upgrade is allowed: rollouts often follow one another, and a restarted operator
 	// has not reconciled all resources yet.
 	quiet = 5 * time.Second
-	// renameEvery is the shortest time between two changes of the message while upgrades are blocked.
+	// renameEvery is the minimum time between two changes of the message while upgrades are blocked.
 	renameEvery = 30 * time.Second
 
 	retryFirst   = time.Second
@@ -111,8 +111,8 @@ func startedOrEnded() predicate.Predicate {
 	}
 }
 
-// Reconcile writes the condition if it differs from the one in the OperatorCondition. An error, such as that of a missing
-// OperatorCondition, is logged and retried; nothing else depends on it.
+// Reconcile writes the condition if it differs from the condition in the OperatorCondition. An error, such as a missing OperatorCondition,
+// is logged and retried; nothing else depends on it.
 func (r *reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	list := &dsv1.DataServiceList{}
 	if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -151,7 +151,7 @@ func (r *reconciler) hold(next metav1.Condition, now time.Time) time.Duration {
 
 func (r *reconciler) tell(ctx context.Context, next metav1.Condition) error {
 	if r.known == nil {
-		// The error is ignored: Get also returns one for a condition that is not set yet, and Set returns any other error.
+		// The error is ignored: Get also returns an error for a condition that is not set yet, and Set returns any other error.
 		r.known, _ = r.condition.Get(ctx)
 	}
 	if r.known != nil && r.known.Status == next.Status && r.known.Reason == next.Reason && r.known.Message == next.Message {

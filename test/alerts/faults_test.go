@@ -113,7 +113,7 @@ func allFaults() map[string]func(*world, string) {
 
 // resourceFaults trigger the alerts about DataServices, and some about RedisClusters.
 var resourceFaults = map[string]func(w *world, namespace string){
-	"DataServiceFailed": func(w *world, namespace string) { // it contradicts itself
+	"DataServiceFailed": func(w *world, namespace string) { // the spec contradicts itself
 		w.service(namespace, service("registry.example/app:v1", fields{"dependsOn": []any{"nobody"}}))
 	},
 	"DataServiceDegraded": func(w *world, namespace string) {

@@ -56,7 +56,7 @@ func TestEveryAlertHasAFault(t *testing.T) {
 }
 
 // Each alert about resources fires for its fault and for no other resource. The alert continues during a change of the leader, and ends
-// when the resource is deleted, which leaves no series. During the test every panel has data.
+// when the resource is deleted, because a deleted resource has no series. During the test, every panel has data.
 func TestResources(t *testing.T) {
 	w := newWorld(t, 600)
 	leader := w.start(programs.older, nil)
@@ -149,7 +149,7 @@ func isWhole(faults map[string]func(*world, string)) bool {
 	return len(faults) == len(allFaults())
 }
 
-// longestGap is the longest time, in seconds, for which none of the series had a value since a moment.
+// longestGap is the longest time, in seconds, for which none of the series had a value, since a given moment.
 func longestGap(found []series, since time.Time) int {
 	at := map[int64]bool{}
 	for _, s := range found {

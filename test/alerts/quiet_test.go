@@ -53,7 +53,7 @@ func TestNormalLife(t *testing.T) {
 			w.until("changed", func() error { return w.has(ready) })
 		}
 		w.must(client.IgnoreNotFound(suite.API.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}})))
-		// A crash: the same pod comes back. An upgrade: one pod after the other is replaced.
+		// After a crash, the same pod restarts. An upgrade replaces one pod after the other.
 		w.end(replicas[0], func() { _ = replicas[0].Signal(syscall.SIGKILL) })
 		replicas[0] = w.start(programs.newer, args)
 		w.end(replicas[1], func() { _ = replicas[1].Signal(syscall.SIGTERM) })

@@ -49,7 +49,7 @@ type world struct {
 type replica struct {
 	*process.Process
 
-	name, address string // of its metrics
+	name, address string // name of the replica, and address of its metrics
 }
 
 // settings are the settings of the ServiceMonitor in Prometheus' configuration.
@@ -207,7 +207,7 @@ func (w *world) ask(path string, values url.Values) ([]series, error) {
 	return found, json.Unmarshal(answer.Data.Result, &found)
 }
 
-// now returns the series that an expression has now.
+// now returns the present series of an expression.
 func (w *world) now(expr string) []series {
 	w.Helper()
 	found, err := w.ask("query", url.Values{"query": {expr}})
@@ -215,7 +215,7 @@ func (w *world) now(expr string) []series {
 	return found
 }
 
-// over returns the series that an expression had since a moment, by the second.
+// over returns the series of an expression since a given moment, by the second.
 func (w *world) over(expr string, since time.Time) []series {
 	w.Helper()
 	step := max(1, time.Since(since)/time.Second/10000)
@@ -226,7 +226,7 @@ func (w *world) over(expr string, since time.Time) []series {
 	return found
 }
 
-// has returns nil when an expression has a series now.
+// has returns nil when an expression has a series at present.
 func (w *world) has(expr string) error {
 	found, err := w.ask("query", url.Values{"query": {expr}})
 	if err == nil && len(found) == 0 {
@@ -235,7 +235,7 @@ func (w *world) has(expr string) error {
 	return err
 }
 
-// fires waits until an alert fires, for a namespace if one is given.
+// fires waits until an alert fires; with a namespace, until the alert fires for that namespace.
 func (w *world) fires(alert, namespace string) {
 	w.Helper()
 	began := time.Now()

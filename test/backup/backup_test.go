@@ -162,8 +162,8 @@ func TestABackupOnDemand(t *testing.T) {
 	}
 }
 
-// The status has the agent's error message, after one attempt if a second one cannot help. The message stays when the Job is deleted, and
-// when the operator is replaced.
+// The status has the agent's error message, after one attempt if a second attempt cannot succeed. The message stays when the Job is
+// deleted, and when the operator is replaced.
 func TestAFailureSaysWhy(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// crashes stops the operator at every write that a backup or a restore causes: before the request is sent, after it took effect, and with
-// its answer lost. begin creates the resource, isMade reports whether it is complete, and holds checks the end state.
+// crashes stops the operator at every write that a backup or a restore causes: before the request is sent, after its effect, and with a
+// lost answer. begin creates the resource, isMade reports whether the resource is complete, and holds checks the end state.
 func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func(*scene), isMade func(*scene) bool, holds func(*scene)) {
 	t.Helper()
 	base := newScene(t)
@@ -97,7 +97,7 @@ func TestARestoreThroughCrashes(t *testing.T) {
 		}
 		claims := &corev1.PersistentVolumeClaimList{}
 		s.Must(suite.API.List(s.Ctx, claims, client.InNamespace(s.Namespace)))
-		if len(claims.Items) != 2 { // the restore's and the store's
+		if len(claims.Items) != 2 { // the claims of the restore and of the store
 			s.Errorf("claims %v", claims.Items)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A full volume grows while its MariaDB cannot run, and MariaDB comes back with its data.
+// A full volume grows while its MariaDB cannot run. Then MariaDB starts with its data.
 func TestFullVolumeGrows(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

@@ -102,7 +102,7 @@ func program(args []string) int {
 	})
 }
 
-// restore does the same as `agent restore`, without a database: it refuses a volume that is not empty, and writes a file to an empty one.
+// restore replaces `agent restore`, without a database: it refuses a volume that is not empty, and writes a file to an empty volume.
 func restore(flags map[string]string, args []string) int {
 	if _, err := os.Stat(filepath.Join(flags["folder"], fileFail)); err == nil {
 		return exit(flags["report"], 32, map[string]any{"command": "restore", "reason": "NotFound", "message": "no backup is older than " + flags["to-time"]})

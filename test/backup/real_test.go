@@ -119,7 +119,7 @@ func TestARealBackup(t *testing.T) {
 	}
 	want = s.everyMoment(b.Status.ID)
 
-	// Nothing is restored to a volume that is not empty.
+	// No backup is restored to a volume that is not empty.
 	s.Change(platform, fields{"mysql": fields{"replica": 0}})
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchiveStopped)
 	s.Eventually("the server has ended", func() bool { return s.address() == "" })
@@ -205,7 +205,7 @@ type realScene struct {
 	*scene
 
 	tools, agent string
-	server       fields // of mysql, where it is not MariaDB
+	server       fields // fields of spec.mysql, for servers other than MariaDB
 }
 
 func newReal(t *testing.T, settings ...func(*realScene, *emulator.Options)) *realScene {
@@ -303,7 +303,7 @@ func (s *realScene) condition(kind, reason string) *dsv1.DataService {
 	return ds
 }
 
-// archived waits until the archive has everything that is committed now.
+// archived waits until the archive has every present commit.
 func (s *realScene) archived() {
 	s.Helper()
 	now := time.Now()

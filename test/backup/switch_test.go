@@ -24,7 +24,7 @@ import (
 // counted selects the number of rows, and a sum that changes with any row.
 const counted = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM app.t"
 
-// A running database is restored to a point in time on a second volume. Nothing changes until a user switches, as in docs/backup.md. The
+// A running database is restored to a point in time on a second volume. No object changes until a user switches, as in docs/backup.md. The
 // switch loses the transactions that the status named, and the switch back restores them.
 func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	harness.Long(t)
@@ -77,7 +77,7 @@ func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	s.wrongs()
 }
 
-// wrongs requests impossible restores: each is reported within a minute, and nothing is written.
+// wrongs requests impossible restores. Each is reported within a minute, without any write.
 func (s *realScene) wrongs() {
 	s.Helper()
 	for what, c := range map[string]struct {
@@ -128,7 +128,7 @@ func (s *realScene) pod(database string) (uid string, restarts int32) {
 	return string(pod.UID), restarts
 }
 
-// archived returns a DataService with a database whose binary log is archived. more changes the database's fields; nil removes one.
+// archived returns a DataService with a database whose binary log is archived. more changes the database's fields; nil removes a field.
 func archived(database string, more fields) *unstructured.Unstructured {
 	mysql := fields{
 		"name": database, "image": "example/mysql:10.11", "backup": fields{

@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// account creates a ServiceAccount with cluster-wide rules and returns a token of it.
+// account creates a ServiceAccount with cluster-wide rules and returns the account's token.
 func (e *env) account(name string, rules ...rbacv1.PolicyRule) string {
 	e.Helper()
 	token := e.newAccount(name)
@@ -45,7 +45,7 @@ func (e *env) account(name string, rules ...rbacv1.PolicyRule) string {
 	return token
 }
 
-// newAccount creates a ServiceAccount and returns a token of it.
+// newAccount creates a ServiceAccount and returns the account's token.
 func (e *env) newAccount(name string) string {
 	e.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: e.Namespace}}
@@ -103,7 +103,7 @@ func TestEndpoints(t *testing.T) {
 		codes []int
 	}{
 		"nobody": {"", []int{http.StatusUnauthorized, http.StatusForbidden}},
-		// controller-runtime does not distinguish a wrong token from one that it could not check
+		// controller-runtime does not distinguish a wrong token from a token that it could not check
 		"a liar":     {"no.such.token", []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError}},
 		"a stranger": {stranger, []int{http.StatusForbidden}},
 		"a reader":   {reader, []int{http.StatusOK}},
@@ -245,8 +245,8 @@ func TestSomeNamespaces(t *testing.T) {
 	}
 }
 
-// A watched namespace without rights stops no other one. The readiness check names the namespace. When the operator gets the rights, it
-// restarts with a cache for the namespace; Run does this in one process.
+// A watched namespace without rights does not block other namespaces. The readiness check names the namespace. When the operator gets the
+// rights, it restarts with a cache for the namespace; Run does this in one process.
 func TestANamespaceWithoutRights(t *testing.T) {
 	home, further := parallel(t), alone(t)
 	token := home.newAccount("operator")

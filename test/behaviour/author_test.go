@@ -90,7 +90,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e.Must(api.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "admin"}}))
 	e.Must(someone.Create(e.Ctx, ds))
 	e.refusesRoles(escape())
-	e.Start(func(cfg *rest.Config, _ *manager.Options) { // its writes of the status do not count
+	e.Start(func(cfg *rest.Config, _ *manager.Options) { // writes of the status do not count
 		as(cfg, e.account("operator", e.role("role.yaml")...))
 	})
 	e.Ready(ds.GetName())
@@ -136,7 +136,8 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e.Until("it goes", func() error { return stage.Unless(e.DataService(ds.GetName()) == nil, "it does not") })
 }
 
-// refusesRoles expects that no account with a role of the project's groups alone writes a spec, whatever the shape of the role. ds exists.
+// refusesRoles expects that an account whose roles cover only the project's API groups cannot write a spec, for any form of the role. ds
+// exists.
 func (e *env) refusesRoles(ds client.Object) {
 	e.Helper()
 	groups := []string{dsv1.GroupVersion.Group, redisv1.GroupVersion.Group, etcdv1.GroupVersion.Group}
@@ -325,7 +326,7 @@ func (e *env) audited(account string) []harness.Sent {
 		e.Must(json.Unmarshal(lines.Bytes(), &event))
 		o := event.ObjectRef
 		if event.User.Username != "system:serviceaccount:"+e.Namespace+":"+account || o == nil {
-			continue // of others, or discovery, which is everyone's
+			continue // requests of other users, or discovery, which is open to all users
 		}
 		sent := harness.Sent{Request: harness.Request{
 			Verb: event.Verb, Group: o.APIGroup, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name,

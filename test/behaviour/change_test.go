@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A change of the spec is written once to each object that it concerns, and to no other object, without a read. A component that
-// is removed from the spec is removed from the cluster; added again, it is created again.
+// A change of the spec is written once to each object that depends on it, and to no other object, without a read. A component that is
+// removed from the spec is removed from the cluster. A component that is added again is created again.
 func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -91,7 +91,7 @@ func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) 
 	if len(writes) != len(harness.Objects(writes)) {
 		e.Errorf("%s: %d writes for %d objects: %v", what, len(writes), len(harness.Objects(writes)), writes)
 	}
-	// A full history is read once for each spec, to delete its oldest entry.
+	// A full history is read once for each spec, and its oldest entry is deleted.
 	if reads := readsOfOthers(op.Since(mark, func(r harness.Sent) bool { return r.Reads() && !r.ReadsHistory() }), writes); len(reads) > 0 {
 		e.Errorf("%s: %v", what, reads)
 	}
@@ -133,7 +133,7 @@ func (e *env) pods(component string) []*corev1.Pod {
 	return found
 }
 
-// costs reports whether a request is one that an idle operator must not send.
+// costs reports whether a request is a request that an idle operator must not send.
 func costs(r harness.Sent) bool { return r.Verb != "watch" && r.Resource != "leases" }
 
 // An operator of any version that starts over healthy DataServices writes nothing, if the charts have not changed. A later pass

@@ -31,8 +31,8 @@ func second(prefix string) *unstructured.Unstructured {
 	return ds
 }
 
-// A DataService with object names that another DataService uses gets none of the objects, and reports it. Two DataServices fit in one
-// namespace if their components have different names.
+// A DataService with object names that another DataService uses gets none of the objects, and reports the conflict. Two DataServices fit in
+// one namespace if their components have different names.
 func TestTwoInOneNamespace(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -66,14 +66,14 @@ func TestTwoInOneNamespace(t *testing.T) {
 	e.equal("what has changed of the first", e.touched(before), nil)
 }
 
-// signedWith returns the Secret that a Deployment has its JWT_SECRET from.
+// signedWith returns the Secret with the JWT_SECRET of a Deployment.
 func (e *env) signedWith(deployment string) string {
 	env := harness.Lookup[*appsv1.Deployment](e.Journal, deployment).Spec.Template.Spec.Containers[0].Env
 	i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "JWT_SECRET" })
 	return env[i].ValueFrom.SecretKeyRef.Name
 }
 
-// An object of another owner is left alone and named. When it is deleted, the planned object is created.
+// An object of another owner is not changed, and the status names it. When it is deleted, the planned object is created.
 func TestForeignObject(t *testing.T) {
 	t.Parallel()
 	for _, object := range []client.Object{
@@ -94,7 +94,7 @@ func TestForeignObject(t *testing.T) {
 			e.Must(api.Delete(e.Ctx, object))
 			e.Ready(name)
 			now := e.Object(id)
-			outlives := id == "Secret/"+credentials // it has no owner for that reason
+			outlives := id == "Secret/"+credentials // the Secret must outlive the DataService, so it has no owner
 			if now.GetUID() == object.GetUID() || metav1.IsControlledBy(now, e.DataService(name)) == outlives {
 				t.Errorf("%s is not the operator's: %v", id, now.GetOwnerReferences())
 			}
@@ -145,7 +145,7 @@ func (e *env) contents() map[string]string {
 }
 
 // Objects of the original operator have the DataService as their controller. They are left unchanged, no object is created next to them,
-// and the status reports it. Once they are deleted, the platform starts.
+// and the status reports the conflict. Once they are deleted, the platform starts.
 func TestTheOriginalsObjectsAreLeftAlone(t *testing.T) {
 	e := parallel(t)
 	name := e.Create(sample())

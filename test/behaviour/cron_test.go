@@ -79,8 +79,8 @@ func TestCronWithSeconds(t *testing.T) {
 	})
 }
 
-// runsEverySecond waits until a file of begins and ends has as many runs as seconds, and fails the test unless they took these seconds (with
-// two of grace) and never overlapped.
+// runsEverySecond waits until a file of begins and ends has as many runs as seconds. It fails the test unless the runs took these seconds
+// (with two seconds of tolerance) and never overlapped.
 func (e *env) runsEverySecond(file string, seconds int) {
 	e.Helper()
 	var lines []string
@@ -109,8 +109,8 @@ func (e *env) runsEverySecond(file string, seconds int) {
 	}
 }
 
-// A newer operator keeps the agent's image of a cron job, and of the check of a mysql elsewhere, until another part of it changes. An operator
-// that does not know the image also keeps the image of a cron job. The schedule determines CronJob or Deployment.
+// A newer operator keeps the agent's image of a cron job, and of the check of a mysql elsewhere, until another part of the pods changes. An
+// operator that does not know the image also keeps the image of a cron job. The schedule determines CronJob or Deployment.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))

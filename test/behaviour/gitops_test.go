@@ -121,7 +121,7 @@ func TestNothingThatHoldsDataIsPruned(t *testing.T) {
 	})
 	e.equal("pruned", a.prune(names...), nil)
 
-	op.Stop() // as earlier versions wrote them
+	op.Stop() // the next lines restore the form that earlier versions wrote
 	for _, o := range retained {
 		e.Must(api.Patch(e.Ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"argocd.argoproj.io/sync-options":null,`+
 			`"argocd.argoproj.io/compare-options":null,"kustomize.toolkit.fluxcd.io/prune":null}}}`))))

@@ -21,7 +21,7 @@ import (
 // harm is a user's change of an object: a strategic merge patch, or its deletion.
 type harm struct{ what, id, patch string }
 
-// One edit for some kinds, and one edit for each way in which an object loses the operator's marks. Tests of internal/apply cover which
+// One edit for some kinds, and one edit for each way in which an object loses the operator's marks. Tests of internal/apply show which
 // fields are restored.
 var edits = []harm{
 	{"image", "Deployment/auth", `{"spec": {"template": {"spec": {"containers": [{"name": "auth", "image": "other:v1"}]}}}}`},

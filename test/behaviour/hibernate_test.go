@@ -125,7 +125,7 @@ func (e *env) addresses() map[string]types.UID {
 	return found
 }
 
-// changedSince returns the objects that were replaced since. A deleted object fails the test.
+// changedSince returns the objects that were replaced since before. A deleted object fails the test.
 func (e *env) changedSince(before map[string]types.UID) (changed []client.Object) {
 	e.Helper()
 	left := len(before)

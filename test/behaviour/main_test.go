@@ -34,7 +34,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience bounds each wait. Only a hang exhausts it; the machine may be busy.
+// patience is the time limit of each wait. Only a hang exceeds it, even on a busy machine.
 const patience = 5 * time.Minute
 
 // What all tests share.
@@ -85,7 +85,7 @@ func alone(t *testing.T) *env {
 
 // passes waits until the operator has made two passes over a DataService that begin after the call. Each pass follows a change of the order
 // of rollouts, which changes no object, and ends with its generation in the status. The passes of a DataService run one after the other, so
-// all effects of earlier events are complete then. A test compares the objects before and after.
+// all effects of earlier events are then complete. A test compares the objects before and after.
 func (e *env) passes(name string) {
 	e.Helper()
 	for _, order := range []any{"Sequential", nil} {

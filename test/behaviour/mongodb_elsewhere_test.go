@@ -94,7 +94,7 @@ func (e *env) whyNames(plugin, name string, words ...string) {
 	e.Until("the cause is named", func() error {
 		run := exec.CommandContext(e.Ctx, plugin, "why", name, "--namespace", e.Namespace)
 		run.Env = append(os.Environ(), "KUBECONFIG="+suite.Kubeconfig)
-		out, _ := run.Output() // with exit code 1
+		out, _ := run.Output() // the command ends with exit code 1
 		lines := strings.SplitN(string(out), "\n", 3)
 		text = strings.Join(lines[:min(2, len(lines))], "\n")
 		return harness.Mentions(text, words...)

@@ -27,7 +27,7 @@ import (
 // the agents in them.
 func TestMongoDBOperator(t *testing.T) {
 	harness.Long(t)
-	e := alone(t) // its CRD is created and deleted
+	e := alone(t) // the test creates and deletes the CRD of MongoDB
 	m := &realMongoOperator{mongoOperator: &mongoOperator{env: e}}
 	m.prepare()
 	m.start()
@@ -117,7 +117,7 @@ func (m *realMongoOperator) serves(credentials string) {
 	}
 }
 
-// rotates expects a new password not to count before MongoDB's operator uses it.
+// rotates expects a new password to be unused until MongoDB's operator uses it.
 func (m *realMongoOperator) rotates(name string) {
 	m.Helper()
 	m.stop()
@@ -137,8 +137,8 @@ func (m *realMongoOperator) rotates(name string) {
 	m.serves(mongodb + "-credentials")
 }
 
-// takesASecret expects the password of a Secret of the user to be in use. MongoDB's operator only logs that such a Secret is missing, once it has
-// another password of the account, and does not notice that it is created.
+// takesASecret expects the password of a Secret of the user to be in use. If such a Secret is missing and MongoDB's operator has another
+// password of the account, MongoDB's operator only logs this, and does not detect the creation of the Secret.
 func (m *realMongoOperator) takesASecret(name string) {
 	m.Helper()
 	account := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: "mongodb-account"}, StringData: map[string]string{"password": "theirs"}}
@@ -162,7 +162,8 @@ func (m *realMongoOperator) takesASecret(name string) {
 	m.serves(mongodb + "-credentials")
 }
 
-// comesBack expects a replica set that is removed while a pod is broken, and created again, to have its password and claims.
+// comesBack removes a replica set while a pod is broken, and creates it again. The new replica set must have the former password and
+// claims.
 func (m *realMongoOperator) comesBack(name string) {
 	m.Helper()
 	m.Change(name, fields{mongodb: fields{"image": "registry.example/mongod:does-not-exist"}})

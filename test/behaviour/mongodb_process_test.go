@@ -90,8 +90,8 @@ func (m *realMongoOperator) start() {
 
 func (m *realMongoOperator) stop() { m.running.Kill() }
 
-// agents annotates each ready pod with the version of the settings, as the agent in it does. While the StatefulSet waits for the deletion of
-// its pods, it deletes one outdated pod at a time, as the hook in mongod's container does.
+// agents annotates each ready pod with the version of the settings, like the agent in the pod. While the StatefulSet waits for the deletion
+// of its pods, agents deletes one outdated pod at a time, like the hook in mongod's container.
 func (m *realMongoOperator) agents(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -100,7 +100,7 @@ func (m *realMongoOperator) agents(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = m.reach(ctx) // it tries again
+			_ = m.reach(ctx) // the next tick retries
 		}
 	}
 }

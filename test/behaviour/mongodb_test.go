@@ -89,7 +89,8 @@ func (e *env) mentions(name, component string, words ...string) error {
 	return harness.Mentions(e.componentStatus(name, component).Message, words...)
 }
 
-// changes makes changes that are visible in the record, and changes that are visible only in pods. The status is always Running.
+// changes makes changes that are visible in the record, and changes that are visible only in pods. The phase in the status is always
+// Running.
 func (m *mongoOperator) changes(name string) {
 	m.Helper()
 	m.Change(name, fields{mongodb: fields{"version": "8.0.15"}})

@@ -147,9 +147,9 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 	}
 }
 
-// settledBefore reports for each workload whether it was settled when an object was deleted, in the order of the API server's
-// writes. A Deployment is settled with another generation than here and all pods of that generation available; a StatefulSet is
-// settled with all pods ready.
+// settledBefore reports for each workload whether it was settled when an object was deleted, in the order of the API server's writes. A
+// Deployment is settled if it has a new generation and all pods of that generation are available. A StatefulSet is settled if all pods are
+// ready.
 func (e *env) settledBefore(goes string, mark int, generations map[string]int64) map[string]bool {
 	last := map[string]bool{}
 	for _, c := range e.InOrder(mark) {
@@ -167,7 +167,8 @@ func (e *env) settledBefore(goes string, mark int, generations map[string]int64)
 	return last
 }
 
-// A node port moves to another component in one edit of the spec, even to one that is rolled out earlier, and two are exchanged.
+// A node port moves to another component in one edit of the spec, even to a component that is rolled out earlier. Two node ports are
+// exchanged.
 func TestNodePortsMoveBetweenComponents(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

@@ -123,7 +123,7 @@ func (e *env) reportOfOtherKinds() {
 func withoutStreams(next http.RoundTripper) http.RoundTripper {
 	return harness.Transport(func(r *http.Request) (*http.Response, error) {
 		if query := r.URL.Query(); query.Has("sendInitialEvents") {
-			query.Del("resourceVersionMatch") // invalid without
+			query.Del("resourceVersionMatch") // the parameter is invalid without sendInitialEvents
 			r = r.Clone(r.Context())
 			r.URL.RawQuery = query.Encode()
 		}
@@ -151,8 +151,8 @@ func (e *env) liveThroughEverything() {
 	e.Helper()
 	name := e.CreateReady(everyKind())
 
-	// The cache does not show an object that lost the operator's label, so the operator finds it by name. The
-	// second time, the operator's event about it exists already.
+	// The cache does not show an object that lost the operator's label, so the operator finds it by name. The second time, the operator's
+	// event about the object exists already.
 	for range 2 {
 		e.edit(name, func(object client.Object) bool {
 			object.GetLabels()[managedBy] = ""
@@ -210,7 +210,7 @@ func (e *env) edit(name string, change, has func(client.Object) bool) {
 	e.Ready(name)
 }
 
-// addMore adds fields that only the plan may set to an object that can have them.
+// addMore adds fields to an object. Only the plan may set these fields.
 func addMore(object client.Object) bool {
 	var pods *corev1.PodSpec
 	switch o := object.(type) {

@@ -63,14 +63,15 @@ func TestSample(t *testing.T) {
 	e.eventOfEach()
 	e.arrowsMoved(name)
 	mark = op.Mark()
-	e.remove(name) // its node port is one for the whole cluster
+	e.remove(name) // the sample's node port is unique in the cluster
 	if writes := here(harness.Sent.WritesObject); len(writes) > 0 {
 		t.Errorf("writes of objects for a deletion: %v", writes)
 	}
 }
 
-// Every sample becomes ready unchanged. The gate takes the smallest and the one with every field; TestSample has the platform's, and test/schema shows
-// that the API server accepts all of them. No other test runs at the same time, because node ports are unique in the cluster.
+// Every sample becomes ready unchanged. The gate tests the smallest sample and the sample with every field. TestSample tests the sample of
+// the platform, and test/schema shows that the API server accepts all samples. No other test runs at the same time, because node ports are
+// unique in the cluster.
 func TestSamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/samples/*.yaml"))
 	if err != nil || len(files) < 2 {

@@ -126,7 +126,7 @@ func TestThreatOtherNamespaces(t *testing.T) {
 	}))
 	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	e.remove(name)
-	e.CreateReady(small(databaseOnly)) // the operator has handled the removal when it has made this one ready
+	e.CreateReady(small(databaseOnly)) // a ready platform shows that the operator has handled the removal
 	victim.CatchUp()
 	e.equal("touched in the other namespace", victim.touched(before), nil)
 	if now := len(victim.All()); now != len(before) {
@@ -137,8 +137,8 @@ func TestThreatOtherNamespaces(t *testing.T) {
 	})), nil)
 }
 
-// T6. The operator lists only its Secrets, by label, and reads others by name: a Secret that it would write, and the account of a database,
-// whose keys the kubelet mounts anyway. It reads, copies and names no other Secret that a resource mentions.
+// T6. The operator lists only its own Secrets, by label. It reads two kinds of other Secrets by name: a Secret that it would write, and the
+// account of a database, whose keys the kubelet mounts anyway. It reads, copies and names no other Secret that a resource mentions.
 func TestThreatForeignSecrets(t *testing.T) {
 	e := parallel(t)
 	content := "foreign-" + e.Namespace

@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// ofVersion makes an operator one of that version.
+// ofVersion sets the version of an operator.
 func ofVersion(v string) func(*rest.Config, *manager.Options) {
 	return func(_ *rest.Config, o *manager.Options) { o.Version = v }
 }
@@ -66,7 +66,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	before := versions(e.made()...)
 	generation := e.Change(name, fields{"proxy": fields{"replica": 3}, "web": nil})
 	e.Must(api.Delete(e.Ctx, harness.Lookup[*corev1.ConfigMap](e.Journal, "proxy").DeepCopy()))
-	e.ChangeReady(neighbour, fields{"auth": fields{"replica": 2}}) // which it may
+	e.ChangeReady(neighbour, fields{"auth": fields{"replica": 2}}) // this change is allowed
 	e.Until("the change is seen", func() error {
 		return stage.Unless(e.DataService(name).Status.ObservedGeneration == generation, "it is not")
 	})
@@ -193,7 +193,7 @@ func TestHistory(t *testing.T) {
 	e.ChangeReady(name, fields{"paused": false})
 	op.Stop()
 	op = e.Start()
-	e.heals(harm{what: "deleted", id: "Service/proxy"}, e.Mark()) // the operator has made a pass
+	e.heals(harm{what: "deleted", id: "Service/proxy"}, e.Mark()) // the repair shows that the operator has made a pass
 	e.equal("kept after a restart", asText(op.Since(0, harness.Sent.WritesHistory)), nil)
 	for _, r := range e.history(name) {
 		text, err := json.Marshal(r.Spec)

@@ -30,7 +30,7 @@ var retained = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeCla
 // databaseOnly removes the components that a test of the database does not need. eureka stays, because a DataService must have a component.
 var databaseOnly = fields{"web": nil, "proxy": nil, "uuc": nil, "auth": nil}
 
-// database is the kind of the database and the retention of its volume; without a kind it is removed from the spec.
+// database is the kind of the database and the retention of its volume. Without a kind, the database is removed from the spec.
 type database struct{ kind, retention string }
 
 func (d database) spec() fields {
@@ -58,7 +58,7 @@ var databases = [][]database{
 	{{"StatefulSet", "Delete"}, {"DaemonSet", "Delete"}, {"StatefulSet", "Delete"}},
 }
 
-// inGate is the number of the first databases that the gate has.
+// inGate is the number of databases that the gate tests: the first ones.
 const inGate = 4
 
 // Volume and passwords stay the same through all changes of the database's kind and retention, regardless of their earlier controller. They
@@ -105,14 +105,14 @@ func TestDataIsDeletedOnlyOnRequest(t *testing.T) {
 	}
 }
 
-// left returns the objects in the namespace, except those of every namespace.
+// left returns the objects in the namespace, without the objects that Kubernetes creates in every namespace.
 func (e *env) left() []string {
 	return slices.DeleteFunc(harness.IDs(e.All()), func(id string) bool {
 		return id == "ConfigMap/kube-root-ca.crt" || strings.HasPrefix(id, "Event/")
 	})
 }
 
-// workloadOf waits until the database has the workload of its kind alone: none for ThirdParty.
+// workloadOf waits until the database has only the workload of its kind: no workload for ThirdParty.
 func (e *env) workloadOf(kind string) {
 	e.Helper()
 	e.Until("only "+kind+" is left", func() error {

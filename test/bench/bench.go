@@ -4,8 +4,8 @@
 // Command bench measures the operator: requests, times, throughput, memory. It prints tables with a bound for each number, and fails if a
 // number is outside its bound.
 //
-// With KUBECONFIG set it uses that cluster, which must have no DataServices, and in which pods must become ready. Otherwise it starts a
-// simulated cluster and removes it at the end.
+// With KUBECONFIG set, it uses that cluster. That cluster must have no DataServices, and its pods must become ready. Otherwise it starts a
+// simulated cluster, and removes that cluster at the end.
 package main
 
 import (
@@ -45,23 +45,23 @@ import (
 type bench struct {
 	flags
 	cluster *cluster.Cluster
-	version string        // of Kubernetes
-	client  client.Client // not cached, not counted
+	version string        // version of Kubernetes
+	client  client.Client // without a cache; its requests are not counted
 	report  *report
 
-	dir     string           // with the operator's program
+	dir     string           // contains the operator's program
 	memory  float64          // memory limit of the operator in config/manager, MiB
 	network *process.Network // the operators' addresses
 
 	sample   *dsv1.DataService
-	objects  int      // of the sample, credentials and the record of the database's data included
+	objects  int      // objects of the sample, including credentials and the record of the database's data
 	services *tracker // every DataService
 	fleet    []*dsv1.DataService
 }
 
 // newBench builds the operator, connects to the cluster and installs the CRDs.
 func newBench(ctx context.Context, c *cluster.Cluster, f flags) (*bench, error) {
-	ctrl.SetLogger(logr.Discard()) // logs of the benchmark's watches
+	ctrl.SetLogger(logr.Discard()) // drops the logs of the benchmark's watches
 	b := &bench{flags: f, cluster: c, report: &report{out: os.Stdout}}
 	var err error
 	if b.dir, err = os.MkdirTemp("", "d3os-bench-"); err == nil {
@@ -95,7 +95,7 @@ func (b *bench) setUp(ctx context.Context) error {
 	}
 	server, err := asked.ServerVersion()
 	if err != nil {
-		return fmt.Errorf("ask the API server for its version: %w", err)
+		return fmt.Errorf("read the API server's version: %w", err)
 	}
 	b.version = server.GitVersion
 	sample, err := os.ReadFile(filepath.Join(cluster.Root(), harness.SampleFile))
@@ -111,7 +111,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	b.objects = len(objects) + dataRecords
-	if err := b.removeAll(ctx); err != nil { // of a killed run
+	if err := b.removeAll(ctx); err != nil { // left by a killed run
 		return err
 	}
 	var others dsv1.DataServiceList
@@ -119,7 +119,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	if len(others.Items) > 0 {
-		return fmt.Errorf("%s exists: the benchmark wants a cluster without DataServices", client.ObjectKeyFromObject(&others.Items[0]))
+		return fmt.Errorf("%s exists: the benchmark needs a cluster without DataServices", client.ObjectKeyFromObject(&others.Items[0]))
 	}
 	b.services, err = b.track(ctx, cache.Options{}, &dsv1.DataService{})
 	return err
@@ -158,7 +158,7 @@ func (b *bench) printFacts() {
 	t.flush()
 }
 
-// fact is the value of the first line "name: value" of a file.
+// fact returns the value of the first line "name: value" of a file.
 func fact(file, name string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -190,10 +190,10 @@ type flags struct {
 	runs int
 	// clusters is the number of RedisClusters of 6 in the section middleware.
 	clusters int
-	// large, pods and small are the numbers of the section tenants: RedisClusters, pods of each, and DataServices next to them.
+	// large, pods and small size the section tenants: the number of RedisClusters, the pods of each, and the DataServices next to them.
 	large, pods, small int
 	only               []string
-	sizes              []int // numbers of DataServices of the section load, ascending
+	sizes              []int // numbers of DataServices in the section load, ascending
 }
 
 // most returns the maximum number of DataServices.
@@ -221,7 +221,7 @@ type section struct {
 	asked       bool // runs only when -only names it
 }
 
-// sections in the order in which they run.
+// sections are all sections, in the order in which they run.
 var sections = []section{
 	{"render", "Render one whole DataService", renderTime{}.run, false},
 	{"requests", "Requests for one DataService", requests{}.run, false},
@@ -288,11 +288,11 @@ func parseFlags(args []string) (flags, error) {
 }
 
 func parseSizes(list string) (sizes []int, err error) {
-	const least = 2 // one is hot, the others are not
+	const least = 2 // one DataService is hot, and at least one is not
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < least {
-			return nil, fmt.Errorf("%q is no number of DataServices: at least %d", text, least)
+			return nil, fmt.Errorf("%q is no valid number of DataServices: want at least %d", text, least)
 		}
 		sizes = append(sizes, n)
 	}
@@ -330,7 +330,7 @@ func run(ctx context.Context, f flags) (err error) {
 	}
 	b.report.totals()
 	if n := len(b.report.outside); n > 0 {
-		return fmt.Errorf("%d numbers lie outside their bounds", n)
+		return fmt.Errorf("%d numbers are outside their bounds", n)
 	}
 	return nil
 }

@@ -25,20 +25,21 @@ import (
 const (
 	// label marks the namespaces of the benchmark.
 	label = "d3os-bench"
-	// alone is the namespace of the only DataService of a section.
+	// alone is the namespace of the DataService in sections that have only one.
 	alone = label + "-one"
 	// requestsAtOnce limits the concurrent requests of the benchmark for setup and cleanup.
 	requestsAtOnce = 16
 )
 
-// one returns the sample, in the namespace for a single DataService.
+// one returns the sample as the only DataService, in the namespace alone.
 func (b *bench) one(ctx context.Context) (*dsv1.DataService, error) {
 	ds := b.sample.DeepCopy()
 	ds.Namespace = alone
 	return ds, b.makeNamespaces(ctx, alone)
 }
 
-// many returns the DataServices with the numbers from to to, each in a new namespace. They have no node ports, because these are unique in a cluster.
+// many returns the DataServices with the numbers from from through to, each in a new namespace. They have no node ports, because a node
+// port is unique in a cluster.
 func (b *bench) many(ctx context.Context, from, to int) ([]*dsv1.DataService, error) {
 	var services []*dsv1.DataService
 	var names []string
@@ -56,12 +57,12 @@ func (b *bench) create(ctx context.Context, services ...*dsv1.DataService) error
 	return inParallel(services, func(ds *dsv1.DataService) error { return b.client.Create(ctx, ds) })
 }
 
-// awaitReady waits until these DataServices, as last written by the caller, are ready.
+// awaitReady waits until these DataServices are ready in the generation of the given objects.
 func (b *bench) awaitReady(ctx context.Context, services ...*dsv1.DataService) error {
 	return b.awaitStatus(ctx, harness.IsReady, services...)
 }
 
-// awaitStatus waits until missing returns nothing for all of these DataServices in their generation.
+// awaitStatus waits until missing returns nil for each of these DataServices, in the generation of the given objects.
 func (b *bench) awaitStatus(
 	ctx context.Context, missing func(*dsv1.DataService, int64) error, services ...*dsv1.DataService,
 ) error {
@@ -85,7 +86,7 @@ func (b *bench) awaitStatus(
 	})
 }
 
-// makeNamespaces creates namespaces with the service account that pods need. Otherwise Kubernetes creates the account a moment later.
+// makeNamespaces creates namespaces, each with the service account that pods need. Kubernetes would create the account only after a delay.
 func (b *bench) makeNamespaces(ctx context.Context, names ...string) error {
 	return inParallel(names, func(name string) error {
 		for _, object := range []client.Object{
@@ -100,8 +101,8 @@ func (b *bench) makeNamespaces(ctx context.Context, names ...string) error {
 	})
 }
 
-// removeOne removes a DataService with all its objects, data and pods, and waits until they are deleted. That is faster than the removal of
-// its namespace.
+// removeOne removes a DataService with all its objects, data and pods, and waits until they are deleted. Deleting the namespace takes
+// longer.
 func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -120,8 +121,8 @@ func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 	return left.awaitNone(ctx, func(client.Object) bool { return false })
 }
 
-// removeAll deletes every namespace of the benchmark and waits until it is deleted, before each section. No operator may run at that time,
-// because it would restore the objects.
+// removeAll deletes every namespace of the benchmark and waits until it is deleted. It runs before each section. No operator may run at
+// that time, because an operator would restore the objects.
 func (b *bench) removeAll(ctx context.Context) error {
 	b.fleet = nil
 	if err := b.deleteNamespaces(ctx); err != nil {

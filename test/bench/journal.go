@@ -22,19 +22,19 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// journal reads the operator's log, which has every reconciliation, including those without a request.
+// journal parses the operator's log. The log has a line for every reconciliation, including those without a request.
 type journal struct {
 	news    harness.News
 	mu      sync.Mutex
 	started bool
 	looks   map[string]int // reconciliations by controller/namespace/name
-	ended   int            // in total, including failed ones
+	ended   int            // all ended reconciliations, including failed ones
 	errors  []string
 }
 
 func newJournal() *journal { return &journal{looks: map[string]int{}} }
 
-// reset starts to count again.
+// reset sets the counters to zero.
 func (j *journal) reset() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -55,7 +55,7 @@ func (j *journal) await(ctx context.Context, missing func() error) error {
 	})
 }
 
-// awaitStart waits until the operator's cache is synced and its workers start.
+// awaitStart waits until the operator's cache is synced and its workers have started.
 func (j *journal) awaitStart(ctx context.Context) error {
 	return j.await(ctx, func() error {
 		if !j.started {
@@ -65,8 +65,7 @@ func (j *journal) awaitStart(ctx context.Context) error {
 	})
 }
 
-// awaitLooks waits until a number of resources of a kind have been reconciled a number of times each since the last
-// reset.
+// awaitLooks waits until this number of resources of a kind have been reconciled this number of times each since the last reset.
 func (j *journal) awaitLooks(ctx context.Context, kind string, resources, times int) error {
 	return j.await(ctx, func() error {
 		enough := 0
@@ -91,7 +90,7 @@ func (j *journal) follow(log io.Reader) (last string) {
 		}
 		last = string(line)
 		var e entry
-		if json.Unmarshal(line, &e) == nil { // the output of a crash in Go is not an entry
+		if json.Unmarshal(line, &e) == nil { // the output of a crash in Go is not JSON
 			j.add(e)
 		}
 	}
@@ -122,11 +121,11 @@ func (j *journal) add(e entry) {
 const (
 	// waitAtMost limits each wait.
 	waitAtMost = time.Hour
-	// standstill ends a wait after this time without a change. It is long because a DataService may wait behind all others.
+	// standstill is the longest wait without a change. It is long because a DataService may wait in the queue behind all others.
 	standstill = 15 * time.Minute
 )
 
-// await waits until missing returns nothing. It calls missing again after each change.
+// await waits until missing returns nil. It calls missing again after each change.
 func await(ctx context.Context, n *harness.News, missing func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, waitAtMost, fmt.Errorf("gave up after %s", waitAtMost))
 	defer cancel()
@@ -153,10 +152,10 @@ type tracker struct {
 	objects map[string]client.Object // by kind/namespace/name
 }
 
-// key is the key of an object in a tracker.
+// key returns the key of an object in a tracker.
 func key(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// track watches kinds, given as empty objects, until the context ends. track returns when it has the present objects.
+// track watches kinds, given as empty objects, until the context ends. track returns when the tracker holds the present objects.
 func (b *bench) track(ctx context.Context, options cache.Options, kinds ...client.Object) (*tracker, error) {
 	t := &tracker{objects: map[string]client.Object{}}
 	options.Scheme, options.DefaultTransform = b.client.Scheme(), cache.TransformStripManagedFields()
@@ -184,7 +183,7 @@ func (b *bench) track(ctx context.Context, options cache.Options, kinds ...clien
 		}
 		synced = append(synced, registration.HasSynced)
 	}
-	go func() { _ = c.Start(ctx) }() // it ends with the context
+	go func() { _ = c.Start(ctx) }() // the cache stops with the context
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil, fmt.Errorf("the watches did not start: %w", context.Cause(ctx))
 	}
@@ -209,7 +208,7 @@ func (t *tracker) saw(kind string, object any, gone bool) {
 	t.news.Raise()
 }
 
-// await waits until missing returns nothing for the objects. missing must not keep or change the objects.
+// await waits until missing returns nil for the objects. missing must not keep or change the objects.
 func (t *tracker) await(ctx context.Context, missing func(objects map[string]client.Object) error) error {
 	return await(ctx, &t.news, func() error {
 		t.mu.Lock()
@@ -218,12 +217,12 @@ func (t *tracker) await(ctx context.Context, missing func(objects map[string]cli
 	})
 }
 
-// awaitNone waits until only objects that may remain are left.
+// awaitNone waits until mayStay returns true for all remaining objects.
 func (t *tracker) awaitNone(ctx context.Context, mayStay func(client.Object) bool) error {
 	return t.await(ctx, func(objects map[string]client.Object) error {
 		for k, object := range objects {
 			if !mayStay(object) {
-				return fmt.Errorf("%s is still there, and up to %d others", k, len(objects)-1)
+				return fmt.Errorf("%s still exists, and up to %d others", k, len(objects)-1)
 			}
 		}
 		return nil

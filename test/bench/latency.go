@@ -25,7 +25,7 @@ import (
 const (
 	// reactions is the number of measurements of each reaction.
 	reactions = 20
-	// healMilliseconds: a deleted object is created again within a second.
+	// healMilliseconds bounds the time from the deletion of an object until the object is created again.
 	healMilliseconds = 1000
 	// victim is the component that is deleted and changed.
 	victim = "auth"
@@ -87,8 +87,7 @@ func written(r harness.Sent) bool {
 	return r.WritesObject() && r.Resource == "deployments" && r.Name == victim
 }
 
-// heal deletes a Deployment and measures the time until the operator sends the create
-// request, and until a watch delivers the new object.
+// heal deletes a Deployment. It measures the time until the operator sends the create request, and until a watch delivers the new object.
 func (l latency) heal(ctx context.Context, o *operator, owned *tracker, ds *dsv1.DataService) (toPatch, toBack time.Duration, err error) {
 	deployment := &appsv1.Deployment{}
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: ds.Namespace, Name: victim}, deployment); err != nil {
@@ -100,7 +99,7 @@ func (l latency) heal(ctx context.Context, o *operator, owned *tracker, ds *dsv1
 		return owned.await(ctx, func(objects map[string]client.Object) error {
 			again, ok := objects[key("Deployment", ds.Namespace, victim)]
 			if !ok || again.GetUID() == deployment.UID {
-				return errors.New("the deleted Deployment is not back")
+				return errors.New("the deleted Deployment was not created again")
 			}
 			return nil
 		})
@@ -116,8 +115,8 @@ func (l latency) change(ctx context.Context, o *operator, ds *dsv1.DataService, 
 	return l.react(ctx, o, func() error { return o.patchImage(ctx, ds, tag) }, func() error { return o.awaitReady(ctx, ds) })
 }
 
-// react acts on a DataService at rest, and measures the time from the end of the action until the operator writes the Deployment, and until
-// an effect exists.
+// react runs an action on a DataService at rest. It measures the time from the end of the action until the operator writes the Deployment,
+// and until effect returns nil.
 func (latency) react(ctx context.Context, o *operator, do, effect func() error) (toPatch, toEffect time.Duration, err error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return 0, 0, err
@@ -139,10 +138,10 @@ func (latency) react(ctx context.Context, o *operator, do, effect func() error) 
 }
 
 const (
-	// platforms is the number of DataServices for `kubectl dataservice status -A`.
+	// platforms is the number of DataServices that `kubectl dataservice status -A` shows.
 	platforms = 100
-	// statusTakes limits the duration of the status command in milliseconds, and statusTimes the ratio to the duration of `kubectl get`. Both
-	// commands run alternately.
+	// statusTakes limits the duration of the status command in milliseconds. statusTimes limits the ratio to the duration of `kubectl get`.
+	// The two commands run alternately.
 	statusTakes = 500
 	statusTimes = 1.5
 	// statusRuns is the number of runs of each command; the median is used.
@@ -184,7 +183,7 @@ func (s status) run(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// platforms makes the DataServices, each with the status of a platform that is ready. No operator runs.
+// platforms creates the DataServices, each with the status of a ready platform. No operator runs.
 func (status) platforms(ctx context.Context, b *bench) error {
 	services, err := b.many(ctx, 0, platforms)
 	if err != nil {

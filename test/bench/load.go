@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// loadStatus limits the status writes of one change. loadCreate limits the writes for creating a DataService in addition to its
-	// objects: its status, and corrections after writes of others.
+	// loadStatus limits the status writes of one change. loadCreate limits the writes for creating a DataService, excluding the writes of
+	// its objects: status writes, and corrections after writes of other clients.
 	loadStatus = 5
 	loadCreate = 20
-	// loadGrowth limits the growth of a number for each DataService from the first size to the last.
+	// loadGrowth limits the growth of each number per DataService between the first size and the last.
 	loadGrowth = 1.5
-	// restarts is the event that the operator starts again.
+	// restarts is the name of the event in which the operator restarts.
 	restarts = "restart beside"
 )
 
@@ -29,18 +29,18 @@ const (
 // changed, reconciled after a restart, and deleted.
 type load struct{}
 
-// step is the cost of one event for all of its DataServices.
+// step is the cost of one event, summed over the event's DataServices.
 type step struct {
 	services, objects int
 	took              time.Duration
-	used              usage // the difference
+	used              usage // used during the step
 }
 
 func (s step) each(n float64) float64 { return n / float64(s.services) }
 
 func (l load) run(ctx context.Context, b *bench) error {
 	r := newLoadReport(b.report)
-	defer r.print() // also the measurements before an error
+	defer r.print() // prints the measurements also after an error
 	for _, n := range b.sizes {
 		err := b.measured(ctx, func(ctx context.Context, o *operator) error {
 			if err := l.restarted(ctx, o, r); err != nil {
@@ -82,7 +82,7 @@ func (load) restarted(ctx context.Context, o *operator, r *loadReport) error {
 // size creates DataServices up to a number, and changes each of them.
 func (l load) size(ctx context.Context, o *operator, r *loadReport, n int) error {
 	before := len(o.fleet)
-	more := n - before + 1 // with the late one
+	more := n - before + 1 // includes the DataService that is created last
 	created, err := o.measure(ctx, more, more*o.objects, func() error { return l.create(ctx, o.bench, r, n) })
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
@@ -127,7 +127,7 @@ func (l load) create(ctx context.Context, b *bench, r *loadReport, n int) error 
 	return b.removeOne(ctx, late[0])
 }
 
-// bringUp creates one DataService and measures the time until its first object exists and until it is ready.
+// bringUp creates one DataService. It measures the time until its first object exists, and until the DataService is ready.
 func (b *bench) bringUp(ctx context.Context, ds *dsv1.DataService) (first, ready time.Duration, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -164,11 +164,12 @@ func (load) change(ctx context.Context, b *bench, n int) error {
 
 const (
 	hotEvery = 100 * time.Millisecond
-	// hotWait limits the average time in the queue next to a hot DataService. The other times of a change depend on the cluster.
+	// hotWait limits the average time in the queue while another DataService is hot. The other parts of a change's time depend on the
+	// cluster.
 	hotWait = 500 * time.Millisecond
 )
 
-// hot changes one DataService ten times a second and measures the time of changes of other DataServices.
+// hot changes one DataService ten times a second, and measures the time that changes of other DataServices take.
 func (l load) hot(ctx context.Context, o *operator, r *loadReport) error {
 	if err := l.others(ctx, o, r, "calm", "nothing else", nil); err != nil {
 		return err
@@ -243,7 +244,7 @@ func (load) delete(ctx context.Context, o *operator, r *loadReport) error {
 	return nil
 }
 
-// measure returns the resources that an operator used during an action, and the action's duration.
+// measure runs an action. It returns the resources that an operator used during the action, and the action's duration.
 func (o *operator) measure(ctx context.Context, services, objects int, do func() error) (step, error) {
 	before, err := o.usage(ctx)
 	if err != nil {

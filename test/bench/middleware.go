@@ -27,22 +27,23 @@ import (
 const (
 	// middlewareNamespace is the namespace of the RedisClusters.
 	middlewareNamespace = label + "-redis"
-	// middlewareServices is the number of DataServices in addition to the clusters.
+	// middlewareServices is the number of DataServices in this section, in addition to the clusters.
 	middlewareServices = 100
-	// middlewareRest is the time without any request to the API server: the operator checks every server twice in it.
+	// middlewareRest is a duration in which an idle operator sends no request to the API server. The operator checks every server twice in
+	// this time.
 	middlewareRest = time.Minute
-	// redisRecords bounds the changes of a cluster's record while the cluster forms. The operator records the newest epochs of the nodes when it
-	// observes them.
+	// redisRecords bounds the writes of a cluster's record while the cluster forms. The operator records the newest epochs of the nodes
+	// that it observes.
 	redisRecords = 4
-	// redisReads bounds the reads of one cluster while it forms: directly before its effect, each step proves that its pods are the pods of the
-	// decision.
+	// redisReads bounds the reads of one cluster while the cluster forms. Before its side effect, each step reads its pods again, to prove
+	// that they are the pods of the decision.
 	redisReads = 30
-	// redisStatus bounds the status writes of one cluster while it forms: the writes of a DataService, and one write for each step and
-	// each new pod, so that users see the progress.
+	// redisStatus bounds the status writes of one cluster while the cluster forms: those of a DataService, and one for each step and each
+	// new pod, so that users see the progress.
 	redisStatus = createStatus + 21
 	// redisPods is the number of servers of a cluster.
 	redisPods = 6
-	// hangs limits the time for a change of one cluster while all servers of another cluster hang.
+	// hangs limits the duration of a change of one cluster while all servers of another cluster hang.
 	hangs = 10 * time.Second
 )
 
@@ -91,7 +92,7 @@ func (m middleware) run(ctx context.Context, b *bench) (err error) {
 	})
 }
 
-// pass waits for the duration of the measurement at rest.
+// pass waits for the given duration.
 func pass(ctx context.Context, while time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -190,7 +191,7 @@ func (f *redisFleet) awaitRedis(ctx context.Context, clusters ...*redisv1.RedisC
 	})
 }
 
-// hang stops all servers of one cluster, and measures the times of changes of the other clusters and of DataServices.
+// hang stops all servers of one cluster. It measures how long changes of the other clusters and of DataServices take.
 func (middleware) hang(ctx context.Context, f *redisFleet) error {
 	first := f.all[0].Name
 	for shard := range redisPods / 2 {

@@ -25,8 +25,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// settled is the time without requests to the API server after which an effect is complete. The operator delays status writes that report
-// only progress by a quarter of a second.
+// settled is the time without requests to the API server after which an action counts as complete. The operator delays status writes that
+// report only progress by a quarter of a second.
 const settled = time.Second
 
 // operator is the operator as a separate process, with the memory of config/manager.
@@ -34,19 +34,19 @@ type operator struct {
 	*bench
 
 	command *exec.Cmd
-	metrics string // address
-	profile string // address
+	metrics string // address of the metrics
+	profile string // address of the profiles
 	journal *journal
-	ended   chan struct{} // closed when it has ended
-	err     error         // the result of its end
+	ended   chan struct{} // closed when the process has ended
+	err     error         // the error with which the process ended
 	began   time.Time
 	traffic *traffic // nil if requests are not counted
 }
 
-// work is an action while an operator runs.
+// work is a function that runs while an operator runs.
 type work func(context.Context, *operator) error
 
-// counted runs an operator behind a proxy that records its requests, during a given function.
+// counted runs do while an operator runs behind a proxy that records the operator's requests.
 func (b *bench) counted(ctx context.Context, do work, args ...string) error {
 	sent := &traffic{}
 	config := b.config()
@@ -61,7 +61,7 @@ func (b *bench) counted(ctx context.Context, do work, args ...string) error {
 	}
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: server.Scheme, Host: server.Host}) },
-		Transport: transport, ErrorLog: log.New(io.Discard, "", 0), // of watches that end with the operator
+		Transport: transport, ErrorLog: log.New(io.Discard, "", 0), // drops errors of watches that end with the operator
 	})
 	defer proxy.Close()
 	file := clientcmdapi.NewConfig()
@@ -75,7 +75,7 @@ func (b *bench) counted(ctx context.Context, do work, args ...string) error {
 	return b.operate(ctx, kubeconfig, sent, do, args...)
 }
 
-// measured runs an operator without a proxy, during a given function.
+// measured runs do while an operator runs without a proxy.
 func (b *bench) measured(ctx context.Context, do work) error {
 	return b.operate(ctx, b.cluster.Kubeconfig, &traffic{}, do)
 }
@@ -91,7 +91,7 @@ func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, d
 	// With this verbosity, the log has a line for every reconciliation.
 	o.command = exec.Command(filepath.Join(b.dir, "manager"), append(args, "--zap-log-level=5", "--metrics-secure=false",
 		"--health-probe-bind-address=0", "--metrics-bind-address="+o.metrics, "--pprof-bind-address="+o.profile)...)
-	// GOGC as in a cluster: make test sets another value for the tests.
+	// GOGC has its default, as in a cluster: make test sets another value for the tests.
 	o.command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "GOGC=", fmt.Sprintf("GOMEMLIMIT=%.0fMiB", b.memory))
 	output, err := o.command.StderrPipe()
 	if err != nil {
@@ -106,18 +106,18 @@ func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, d
 		last := o.journal.follow(output)
 		if err := o.command.Wait(); err != nil {
 			o.err = fmt.Errorf("the operator ended: %w: %s", err, last)
-			cancel(o.err) // also if no caller waits
+			cancel(o.err) // ends the context also if no caller waits
 		}
 	}()
 	if err = o.journal.awaitStart(ctx); err == nil {
 		err = do(ctx, o)
 	}
-	_ = o.command.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = o.command.Process.Signal(syscall.SIGTERM) // the process may have ended already
 	<-o.ended
 	return errors.Join(err, o.err)
 }
 
-// count counts the operator's actions from a call of do until the operator is quiet.
+// count runs do and counts the operator's actions until the operator sends no more requests.
 func (o *operator) count(ctx context.Context, do func() error) (tally, error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return tally{}, err
@@ -130,7 +130,7 @@ func (o *operator) count(ctx context.Context, do func() error) (tally, error) {
 	return o.tally(ctx)
 }
 
-// tally waits for quiet and returns the requests since the last reset.
+// tally waits until the operator sends no more requests, and returns the requests since the last reset.
 func (o *operator) tally(ctx context.Context) (tally, error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return tally{}, err

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// report prints tables, and stores the values outside of their bounds.
+// report prints tables, and stores the numbers that are outside their bounds.
 type report struct {
 	out     io.Writer
 	section string
@@ -40,7 +40,7 @@ func (r *report) note(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
 }
 
-// progress prints the progress to standard error, in addition to the report.
+// progress prints the progress to standard error, so that it is not part of the report.
 func (r *report) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "  "+format+"\n", args...)
 }
@@ -59,9 +59,9 @@ func (r *report) table(header ...string) *table {
 
 func (t *table) row(cells ...string) { fmt.Fprintln(t.w, strings.Join(cells, "\t")) }
 
-func (t *table) flush() { _ = t.w.Flush() } // to standard output
+func (t *table) flush() { _ = t.w.Flush() } // writes to standard output
 
-// bound is the range that a number should lie in.
+// bound is the allowed range of a number.
 type bound struct {
 	relation string // "=" or "<="
 	limit    float64
@@ -80,7 +80,7 @@ func (b *bound) holds(n float64) bool {
 	}
 }
 
-// check formats a number with its bound. It marks and stores a number outside of its bound.
+// check formats a number with its bound. It marks and stores the number if the bound is violated.
 func (r *report) check(what string, n float64, b *bound) string {
 	if b == nil {
 		return number(n)
@@ -109,7 +109,7 @@ func (r *report) totals() {
 	}
 }
 
-// number formats with three significant digits, or with all digits of a longer integer part.
+// number formats with three significant digits, or with all digits of an integer part that is longer.
 func number(n float64) string {
 	if n >= 100 || n == float64(int64(n)) {
 		return strconv.FormatFloat(n, 'f', 0, 64)
@@ -132,7 +132,7 @@ func (r *report) spreads(from, to string) *spreads {
 	return &spreads{r.table(from, to, "MEDIAN ms", "95% ms", "LONGEST ms")}
 }
 
-// add adds a line, with an optional bound of the longest time.
+// add adds a line. limit, if not nil, bounds the longest time.
 func (t *spreads) add(from, to string, values []time.Duration, limit *bound) {
 	sorted := slices.Sorted(slices.Values(values))
 	p95, longest := sorted[(len(sorted)*95+99)/100-1], sorted[len(sorted)-1]
@@ -147,7 +147,7 @@ type loadReport struct {
 	events, latecomers *table
 	memories           *usages
 	heats              *spreads
-	first              map[string]float64 // by event: the costs at the first size
+	first              map[string]float64 // costs at the first size, by event
 }
 
 func newLoadReport(r *report) *loadReport {
@@ -162,8 +162,8 @@ func newLoadReport(r *report) *loadReport {
 	}
 }
 
-// add adds a line to the table of events, with a bound for the writes of each DataService. These writes must not grow with the number of
-// DataServices. For a restart, which writes nothing, all requests have this bound.
+// add adds a line to the table of events. writes bounds the writes of each DataService, which must not grow with the number of
+// DataServices. A restart writes nothing; there, the bound applies to all requests.
 func (r *loadReport) add(event, services string, s step, writes *bound) {
 	what := event + " " + services
 	r.progress("%s: %s s", what, number(s.took.Seconds()))
@@ -200,7 +200,7 @@ func (r *loadReport) print() {
 	}
 }
 
-// Limits of planning, in milliseconds of CPU: at least twice the time on two busy cores (54, 9.4 and 0.08).
+// Limits of planning, in milliseconds of CPU: at least twice the time that two busy cores take (54, 9.4 and 0.08).
 const (
 	renderWhole  = 120
 	renderChange = 30

@@ -14,10 +14,10 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Bounds for single events, in addition to one write for each new object. Each spec also costs one write to the history.
+// Bounds for single events, excluding one write for each new object. Each new spec adds one write to the history.
 const (
 	historyWrites = 1
-	// dataRecords is the number of objects outside of the charts: the record of the data on the database's volume.
+	// dataRecords is the number of objects that no chart has: the record of the data on the database's volume.
 	dataRecords  = 1
 	createReads  = 8
 	createStatus = 15
@@ -26,10 +26,9 @@ const (
 )
 
 const (
-	// resyncRounds is the number of resyncs of every DataService to wait for: the first resync has certainly ended when the last begins.
+	// resyncRounds is the number of resyncs of every DataService to wait for: when the last one begins, the first has certainly ended.
 	resyncRounds = 3
-	// resyncOften is the resync period. With its jitter it exceeds the shortest period that
-	// informers allow.
+	// resyncOften is the resync period. With its jitter, it is longer than the shortest period that informers allow.
 	resyncOften = 2 * time.Second
 )
 
@@ -136,7 +135,7 @@ func (b *bench) patchImage(ctx context.Context, ds *dsv1.DataService, tag string
 	return b.client.Patch(ctx, ds, client.MergeFrom(before))
 }
 
-// resync counts the actions of an operator that reconciles a ready DataService again in each period.
+// resync counts the actions of an operator that reconciles a ready DataService once in each period.
 func (b *bench) resync(ctx context.Context, ds *dsv1.DataService) (seen tally, err error) {
 	err = b.counted(ctx, func(ctx context.Context, o *operator) (err error) {
 		if err := o.journal.awaitLooks(ctx, dsv1.Kind, 1, 1); err != nil {
@@ -165,11 +164,11 @@ type bounds struct{ writes, statuses, reads *bound }
 // none permits no read and no write.
 var none = bounds{writes: exactly(0), statuses: exactly(0), reads: exactly(0)}
 
-// tallies is a table of tallies, with the evidence for tallies outside of their bounds.
+// tallies is a table of tallies, with the requests of each tally that is outside its bounds.
 type tallies struct {
 	*table
 
-	wrong []string // the evidence
+	wrong []string // the requests of tallies that are outside their bounds
 }
 
 func (r *report) tallies() *tallies {
@@ -204,7 +203,7 @@ func (t *tallies) flush() {
 	}
 }
 
-// worst merges tallies of the same event: the maximum of every number, with the evidence of the tally with most writes.
+// worst merges tallies of the same event: the maximum of every number, and the evidence of the tally with most writes.
 func worst(all []tally) tally {
 	result := all[0]
 	for _, t := range all[1:] {

@@ -24,16 +24,16 @@ import (
 const (
 	// tenantsNamespace is the namespace of the large RedisClusters.
 	tenantsNamespace = label + "-tenants"
-	// tenantsMemory bounds the operator's peak memory next to large resources, in MiB.
+	// tenantsMemory bounds the operator's peak memory in MiB while large resources exist.
 	tenantsMemory = 512
-	// smallName is the name of each small DataService, and of its service.
+	// smallName is the name of each small DataService, and of the only service in it.
 	smallName = "small"
 	// templateBytes is the size of the podTemplate of a large RedisCluster.
 	templateBytes = 3300
 )
 
-// tenants measures how fast a small DataService heals while the operator plans large RedisClusters of others. The pods of the RedisClusters are
-// never scheduled: the section measures the operator, and not the scheduler.
+// tenants measures how fast a small DataService heals while the operator plans large RedisClusters of other users. The pods of the
+// RedisClusters are never scheduled: the section measures the operator, and not the scheduler.
 type tenants struct{}
 
 func (s tenants) run(ctx context.Context, b *bench) error {
@@ -58,7 +58,7 @@ func (s tenants) run(ctx context.Context, b *bench) error {
 		}
 		t := b.report.spreads("A SERVICE OF A SMALL DATASERVICE, DELETED", "TO")
 		memories := b.report.usages("BESIDE LARGE ONES")
-		defer func() { t.flush(); b.report.note(""); memories.flush() }() // also the measurements before an error
+		defer func() { t.flush(); b.report.note(""); memories.flush() }() // prints the measurements also after an error
 		for _, phase := range []struct {
 			name string
 			do   func(*redisv1.RedisCluster) error
@@ -96,7 +96,7 @@ func (b *bench) smallOnes(ctx context.Context) (services []*dsv1.DataService, er
 	return services, b.makeNamespaces(ctx, names...)
 }
 
-// largeOnes returns the large RedisClusters.
+// largeOnes returns the large RedisClusters, which do not exist yet.
 func (b *bench) largeOnes(ctx context.Context) (clusters []*redisv1.RedisCluster, err error) {
 	for i := range b.large {
 		rc := &redisv1.RedisCluster{
@@ -109,20 +109,20 @@ func (b *bench) largeOnes(ctx context.Context) (clusters []*redisv1.RedisCluster
 	return clusters, b.makeNamespaces(ctx, tenantsNamespace)
 }
 
-// largeTemplate returns the podTemplate of a large RedisCluster, filled with a letter. No node fits its pods.
+// largeTemplate returns the podTemplate of a large RedisCluster, padded with a letter. Its pods fit on no node.
 func largeTemplate(letter string) []byte {
 	return fmt.Appendf(nil, `{"metadata": {"annotations": {"example.com/text": %q}}, "spec": {"nodeSelector": {"example.com/node": "none"}}}`, strings.Repeat(letter, templateBytes))
 }
 
-// changeLarge changes the pods of a large RedisCluster, so that the operator plans all of its StatefulSets again.
+// changeLarge changes the podTemplate of a large RedisCluster, so that the operator plans all its StatefulSets again.
 func (b *bench) changeLarge(ctx context.Context, rc *redisv1.RedisCluster) error {
 	before := rc.DeepCopy()
 	rc.Spec.PodTemplate.Raw = largeTemplate("y")
 	return b.client.Patch(ctx, rc, client.MergeFrom(before))
 }
 
-// whileLargeChange does something with all large RedisClusters at once, and deletes Services of small DataServices one after the other until the operator
-// has written the StatefulSets of all large ones. It returns how long each Service was away.
+// whileLargeChange calls do for all large RedisClusters at once. Until the operator has written all their StatefulSets, it deletes Services
+// of small DataServices one after the other. It returns the time until each Service existed again.
 func (tenants) whileLargeChange(ctx context.Context, b *bench, owned *tracker, small []*dsv1.DataService, large []*redisv1.RedisCluster, do func(*redisv1.RedisCluster) error) (took []time.Duration, err error) {
 	seen, err := b.track(ctx, cache.Options{}, &redisv1.RedisCluster{})
 	if err != nil {
@@ -160,7 +160,7 @@ func (tenants) whileLargeChange(ctx context.Context, b *bench, owned *tracker, s
 	}
 }
 
-// healService deletes the Service of a small DataService, and returns the time until a watch sees another one.
+// healService deletes the Service of a small DataService, and returns the time until a watch delivers a new Service.
 func (b *bench) healService(ctx context.Context, owned *tracker, namespace string) (time.Duration, error) {
 	service := &corev1.Service{}
 	if err := b.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: smallName}, service); err != nil {

@@ -17,15 +17,15 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// usage holds the used resources of a process; sizes are in MiB.
+// usage holds the resources that a process used; sizes are in MiB.
 type usage struct {
 	rss, peak, heap, system float64
 	cpu, reconciles         float64
-	queued, waited          float64 // number of DataServices that left the queue, and their total seconds in it
+	queued, waited          float64 // DataServices that left the queue, and their total seconds in the queue
 	writes, reads, events   float64 // requests: PATCH, PUT and DELETE; GET; POST
 }
 
-// since returns the use since an earlier measurement; sizes are the current ones.
+// since returns the use since an earlier measurement. Sizes are those of u.
 func (u usage) since(before usage) usage {
 	u.cpu, u.reconciles = u.cpu-before.cpu, u.reconciles-before.reconciles
 	u.queued, u.waited = u.queued-before.queued, u.waited-before.waited
@@ -37,7 +37,7 @@ func (o *operator) usage(ctx context.Context) (usage, error) {
 	var u usage
 	status := fmt.Sprintf("/proc/%d/status", o.command.Process.Pid)
 	u.rss, u.peak = kilobytes(fact(status, "VmRSS")), kilobytes(fact(status, "VmHWM"))
-	if _, err := get(ctx, "http://"+o.profile+"/debug/pprof/heap?gc=1"); err != nil { // so that the heap has only live objects
+	if _, err := get(ctx, "http://"+o.profile+"/debug/pprof/heap?gc=1"); err != nil { // the garbage collection leaves only live objects in the heap
 		return u, err
 	}
 	metrics, err := get(ctx, "http://"+o.metrics+"/metrics")
@@ -103,7 +103,7 @@ func (r *report) usages(what string) *usages {
 	return &usages{r.table(what, "RSS MiB", "PEAK RSS MiB", "LIVE HEAP MiB", "FROM THE SYSTEM MiB", "CPU SECONDS", "RECONCILES")}
 }
 
-// add adds a line, with an optional bound of the peak.
+// add adds a line. peak, if not nil, bounds the peak.
 func (t *usages) add(name string, u usage, peak *bound) {
 	t.row(name, number(u.rss), t.report.check(name+": peak RSS MiB", u.peak, peak), number(u.heap), number(u.system), number(u.cpu),
 		number(u.reconciles))
@@ -116,7 +116,7 @@ const (
 	objectWrite class = iota
 	statusWrite
 	read
-	cacheList // a cache's initial list, as a list or as the start of a watch
+	cacheList // a cache's initial list, or a watch that starts with a list
 	watch
 	event
 	lease
@@ -148,13 +148,13 @@ func classOf(r harness.Sent) class {
 // traffic holds the requests of one client since the last reset.
 type traffic struct {
 	harness.Record
-	from int // in the record
+	from int // position in the record
 }
 
 // reset ignores the requests before the call.
 func (t *traffic) reset() { t.from = t.Mark() }
 
-// quiet waits for a period without requests, after which all effects of an action are complete.
+// quiet waits until no request was sent for a period. Then all effects of an action are complete.
 func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 	for {
 		next := t.Next()

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bundle_test compares the OLM bundle with its sources: the CRDs, the operator's kinds and images, the releases. It also tests
-// properties of all kinds together: their fields are bounded, the largest value of each is planned in time, and no selector selects pods of
-// others.
+// properties of all kinds together: every field has a bound, the largest value of each field is planned in time, and no selector of a
+// resource selects pods of another resource.
 package bundle_test
 
 import (
@@ -106,7 +106,7 @@ func TestResources(t *testing.T) {
 	assert.DeepEqual(t, sorted(got), sorted(want))
 }
 
-// The related images are the images of the charts. The operator uses the values that a mirror sets.
+// The related images are the images of the charts. The operator uses the images that a mirror sets in its environment.
 func TestRelatedImages(t *testing.T) {
 	spec := read[csv](t, csvFile).Spec
 	listed := map[string]string{}
@@ -129,8 +129,8 @@ func TestRelatedImages(t *testing.T) {
 	assert.DeepEqual(t, options.Images, want)
 }
 
-// OLM grants permissions in the namespaces for which the operator is installed. They must not have cluster-scoped resources, and
-// clusterPermissions must not have namespaced ones.
+// OLM grants the bundle's permissions only in the namespaces for which the operator is installed. They must not contain cluster-scoped
+// resources. clusterPermissions must not contain namespaced resources.
 func TestRights(t *testing.T) {
 	ofCluster := "authentication.k8s.io/tokenreviews authorization.k8s.io/subjectaccessreviews"
 	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events
@@ -160,7 +160,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A bundle upgrades from the previous release, and its image is the operator of the same version.
+// A bundle upgrades from the previous release. Its image is the operator of the bundle's version.
 func TestVersions(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	releases, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
@@ -201,7 +201,7 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// The icon, which a catalog shows, is the one in config/manifests, and is well-formed.
+// The catalog's icon equals the icon in config/manifests, and is well-formed.
 func TestIcon(t *testing.T) {
 	icons := read[csv](t, csvFile).Spec.Icon
 	assert.Equal(t, len(icons), 1)
@@ -215,7 +215,7 @@ func TestIcon(t *testing.T) {
 	assert.NilError(t, xml.Unmarshal(data, &svg))
 }
 
-// The suggested namespace for consoles is the one of make deploy and config/olmv1, and the example in the description is a valid
+// The namespace that consoles suggest is the namespace of make deploy and of config/olmv1. The example in the description is a valid
 // DataService.
 func TestSuggestions(t *testing.T) {
 	c := read[csv](t, csvFile)
@@ -238,7 +238,7 @@ func TestSuggestions(t *testing.T) {
 // fence matches an example in a description.
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// In the namespaces for which it is installed, which may be all, the operator can read and change only its Lease.
+// In the namespaces for which OLM installs the operator, the operator can read and change exactly one Lease: its own.
 func TestTheOperatorChangesItsOwnLeaseAlone(t *testing.T) {
 	found := 0
 	for _, rule := range read[csv](t, csvFile).Spec.Install.Spec.Permissions[0].Rules {
@@ -322,7 +322,7 @@ func mustRead(t *testing.T, file string) []byte {
 	return data
 }
 
-// Every release has a bundle, and names the commit from which it was built.
+// Every release has a bundle that names the release's commit.
 func TestReleasesHaveCommits(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
 	assert.NilError(t, err)
@@ -362,7 +362,7 @@ func TestDocsNameThisVersion(t *testing.T) {
 	}
 }
 
-// A mirror of the printed images has the images of every upgrade that the catalog offers, from the first release on.
+// A mirror of the printed images has the images of every upgrade that the catalog offers, starting with the first release.
 func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	const base = "registry-edge.cosmoplat.com/dataservice/d3os-operator"
@@ -392,7 +392,7 @@ func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
 	assert.Equal(t, len(listed), len(slices.Compact(sorted(listed))), "an image is listed twice")
 }
 
-// Every link to the project has the address of hack/project.env, and no file has another address.
+// Every link to the project uses the address in hack/project.env, and no file has another address of the project.
 func TestLinksLeadToThePublisher(t *testing.T) {
 	t.Parallel()
 	project := map[string]string{}
@@ -437,7 +437,7 @@ func TestLinksLeadToThePublisher(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// hack/catalog.sh replaces addresses of released bundles, and this test searches for them.
+		// hack/catalog.sh replaces addresses of released bundles. This test searches for the addresses.
 		if name != "hack/catalog.sh" && !strings.HasSuffix(name, "bundle_test.go") {
 			assert.Check(t, !stranger.Match(data), "%s leads to %s", name, stranger.Find(data))
 		}
@@ -448,7 +448,7 @@ func TestLinksLeadToThePublisher(t *testing.T) {
 // stranger matches addresses of earlier releases, on accounts that do not belong to the project.
 var stranger = regexp.MustCompile(`github\.com/d3os/|https://d3os\.com|@d3os\.com`)
 
-// The page on stability names the version of each kind, and no other kind.
+// The page on stability names the version of each existing kind, and no other kind.
 func TestStabilityOfEveryKindIsStated(t *testing.T) {
 	t.Parallel()
 	_, text, found := strings.Cut(string(mustRead(t, "docs/README.md")), "## Stability of the API\n")
@@ -473,8 +473,8 @@ func TestStabilityOfEveryKindIsStated(t *testing.T) {
 	assert.DeepEqual(t, stated, want)
 }
 
-// Only an operator in the channel stable has the maturity stable. It claims support for clusters without internet only if each image is
-// named by digest.
+// Only an operator in the channel stable has the maturity stable. A bundle claims support for clusters without internet only if it names
+// each image by digest.
 func TestCatalogClaimsWhatHolds(t *testing.T) {
 	t.Parallel()
 	c := read[csv](t, csvFile)
@@ -498,7 +498,7 @@ func TestCatalogClaimsWhatHolds(t *testing.T) {
 }
 
 // Each example of the catalog works: no image is of example.com, and each resource that a backup or a restore refers to is another example.
-// A console proposes the smallest example after the installation.
+// After the installation, a console proposes the smallest example.
 func TestExamplesRun(t *testing.T) {
 	t.Parallel()
 	type example struct {

@@ -53,7 +53,7 @@ func kustomized(t *testing.T, folder string) map[string]map[string]any {
 	return objectsIn(t, strings.ReplaceAll(out, "controller:latest", "registry-edge.cosmoplat.com/dataservice/d3os-operator:v"+strings.TrimSpace(string(version))))
 }
 
-// run runs a command in the root of the repository, and returns its output. The error has its standard error.
+// run runs a command in the root of the repository, and returns its standard output. The error contains its standard error.
 func run(t *testing.T, name string, arguments ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, arguments...)
@@ -81,7 +81,7 @@ func objectsIn(t *testing.T, documents string) map[string]map[string]any {
 	}
 }
 
-// With its default values the chart installs the objects of kustomize, without the Namespace, and keeps the CRDs.
+// With its default values, the chart installs the objects of kustomize except the Namespace. Uninstalling the chart keeps the CRDs.
 func TestChartInstallsTheSame(t *testing.T) {
 	t.Parallel()
 	want, got := kustomized(t, "config/default"), chartObjects(t)
@@ -97,7 +97,7 @@ func TestChartInstallsTheSame(t *testing.T) {
 	assert.DeepEqual(t, got, want)
 }
 
-// Each value changes the objects that it is for.
+// Each value changes the objects that its documentation names.
 func TestChartValues(t *testing.T) {
 	t.Parallel()
 	small := chartObjects(t, "crd.enable=false", "rbacHelpers.enable=false", "metrics.enable=false", "manager.replicas=1",
@@ -151,8 +151,8 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// The policy for authors exempts the operator's account: that of config/default, of the chart in any namespace, and of the bundle in its
-// suggested namespace.
+// The policy for authors exempts the operator's account in config/default, in the chart (any namespace), and in the bundle (suggested
+// namespace).
 func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 	t.Parallel()
 	const policy = "ValidatingAdmissionPolicy//d3os-operator-authors"
@@ -187,7 +187,7 @@ func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 	bundled := read[csv](t, csvFile)
 	assert.Equal(t, ofKustomize, "system:serviceaccount:"+bundled.Annotations["operatorframework.io/suggested-namespace"]+":"+
 		bundled.Spec.Install.Spec.Deployments[0].Spec.Template.Spec.ServiceAccountName)
-	// The command of SECURITY.md and of config/admission replaces only the namespace in the name.
+	// The command of SECURITY.md and of config/admission replaces only the namespace in the account's name.
 	const sed = "sed 's/:d3os-operator-system:/:NAMESPACE:/'"
 	for _, file := range []string{"SECURITY.md", "config/admission/kustomization.yaml"} {
 		assert.Assert(t, strings.Contains(string(mustRead(t, file)), sed), file)
@@ -195,8 +195,8 @@ func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 	assert.Equal(t, strings.Count(string(mustRead(t, "config/admission/authors.yaml")), ":"+chartNamespace+":"), 1)
 }
 
-// Prometheus reads the metrics with a token from a Secret, of an account that may read them. OpenShift refuses a monitor that names files
-// of Prometheus.
+// Prometheus reads the metrics with a token of an account that may read them. A Secret holds the token. OpenShift refuses a monitor that
+// names files of Prometheus.
 func TestPrometheusMayReadMetrics(t *testing.T) {
 	t.Parallel()
 	const namespace = "elsewhere"

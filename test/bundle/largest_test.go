@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Specs that use many fields at once, as large as etcd accepts them, are planned or refused within a second of processor time. A busy
+// Specs that use many fields at once, up to the size that etcd accepts, are planned or refused within a second of processor time. A busy
 // machine takes longer, so the gate omits this test.
 func TestLargestSpecsPlanInASecond(t *testing.T) {
 	harness.Long(t)

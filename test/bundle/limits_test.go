@@ -43,9 +43,9 @@ import (
 const (
 	// promised is the maximum processor time of a plan.
 	promised = time.Second
-	// light is the maximum processor time of the plan of a small spec.
+	// light is the maximum processor time for planning a small spec.
 	light = promised / 10
-	// largest is the maximum size of a resource in etcd, less the part that the operator adds.
+	// largest is the maximum size of a resource in etcd, minus the bytes that the operator adds.
 	largest = 1_200_000
 )
 
@@ -101,7 +101,7 @@ func into(t *testing.T, value, target any) {
 	assert.NilError(t, json.Unmarshal(data, target), "%.200s", data)
 }
 
-// Every list, map and text of every kind has a bound. The CRD is small enough for kubectl apply, which stores it in an annotation.
+// Every list, map and text of every kind has a bound. The CRD fits into the annotation in which kubectl apply stores it.
 func TestEveryFieldIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, crd := range definitions(t) {
@@ -137,7 +137,7 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
-// The largest number in any field is planned or refused within a second of processor time, even with a podTemplate.
+// The largest number in any field is planned or refused within a second of processor time, also together with a podTemplate.
 func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
@@ -173,8 +173,8 @@ func numbers(path string, s apiextensionsv1.JSONSchemaProps) map[string]int64 {
 	return found
 }
 
-// measure plans a spec within the promised processor time, or within a tenth of it if the operator plans several such specs in parallel. It
-// reports whether the operator plans only one of them at a time.
+// measure plans a spec within the promised processor time. If the operator plans several such specs in parallel, the limit is a tenth of
+// that time. isLarge reports whether the operator plans only one such spec at a time.
 func measure(t *testing.T, name string, k kind, spec map[string]any) (isLarge bool) {
 	t.Helper()
 	begun := processorTime(t)
@@ -265,7 +265,7 @@ func complete(spec map[string]any, path string) {
 			spec["web"] = map[string]any{}
 		}
 	}
-	if strings.HasPrefix(path, ".auth") { // its settings name the middleware
+	if strings.HasPrefix(path, ".auth") { // settings of auth name the middleware
 		spec["mysql"], spec["eureka"] = map[string]any{}, map[string]any{}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// `make docker-build docker-push deploy` uses one image and the cluster of kubectl, as in every project of the Operator SDK. A target that
-// starts a cluster never uses that of ~/.kube/config. CRDs are applied server-side: a client-side apply stores a copy of each in an
+// `make docker-build docker-push deploy` uses one image and kubectl's current cluster, as in every project of the Operator SDK. A target
+// that starts a cluster never uses the cluster of ~/.kube/config. CRDs are applied server-side: a client-side apply stores each CRD in an
 // annotation, whose size is bounded.
 func TestMakeDeploys(t *testing.T) {
 	home := t.TempDir()
@@ -105,7 +105,7 @@ func demo(t *testing.T, command string, environment func(folder string) []string
 	write("hack/demo.sh", string(script))
 	write("hack/cluster.sh", `echo "cluster $*" >>calls`)
 	write("bin/manager", `echo "$RELATED_IMAGE_AGENT" >agent.new && mv agent.new agent`)
-	// A wait for the platform returns when the operator runs. A watch continues until it is ended.
+	// Waiting for the platform returns when the operator runs. A watch runs until the test ends it.
 	write("kubectl", `echo "kubectl $*" >>calls
 case " $* " in *' wait '*) until [[ -e agent ]]; do :; done;; *' --watch '*) exec tail -f /dev/null;; esac`)
 	run := exec.Command(filepath.Join(folder, "hack/demo.sh"), command)
@@ -122,7 +122,7 @@ case " $* " in *' wait '*) until [[ -e agent ]]; do :; done;; *' --watch '*) exe
 	return string(text), strings.TrimSpace(string(image))
 }
 
-// demo-down stops the embedded cluster, even if KUBECONFIG names it. In a cluster of the user it deletes only the namespace.
+// demo-down stops the embedded cluster, even if KUBECONFIG names the embedded cluster. In the user's cluster it deletes only the namespace.
 func TestDemoEndsItsOwnCluster(t *testing.T) {
 	calls, _ := demo(t, "down", func(folder string) []string { return []string{"USER_CLUSTER=" + folder + "/.cluster/d3os/kubeconfig"} })
 	assert.Equal(t, calls, "cluster down\n")
@@ -130,8 +130,8 @@ func TestDemoEndsItsOwnCluster(t *testing.T) {
 	assert.Equal(t, calls, "kubectl delete namespace d3os-demo --ignore-not-found\n")
 }
 
-// The operator of the demo has the image of its agent, without which EtcdClusters, RedisClusters and backups fail. In a cluster of the
-// user, where that image may not exist, it has only the image that the user sets.
+// The demo's operator gets the agent's image. Without it, EtcdClusters, RedisClusters and backups fail. The user's cluster may not have
+// that image, so there the operator gets only an image that the user sets.
 func TestDemoHasAnAgent(t *testing.T) {
 	for _, c := range []struct {
 		environment []string
@@ -147,7 +147,7 @@ func TestDemoHasAnAgent(t *testing.T) {
 	}
 }
 
-// The script that starts clusters names an existing target of make, which builds only the script's tools.
+// The script that starts clusters names an existing target of make. That target builds only the script's tools.
 func TestMissingToolsOfAClusterNameTheirTarget(t *testing.T) {
 	command := exec.Command(filepath.Join(cluster.Root(), "hack/cluster.sh"), "up")
 	command.Env = append(os.Environ(), "TOOLS="+t.TempDir(), "CLUSTER_DIR="+t.TempDir())

@@ -60,7 +60,7 @@ func at(path string, change func(*schemaProps)) func(*schemaProps) {
 
 func set(value string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(value)} }
 
-// crd-safety.sh refuses changes that could harm existing resources or their readers, as OLM v1 does. The gate tests one case of each
+// crd-safety.sh refuses changes that could harm existing resources or their clients, as OLM v1 does. The gate tests one case of each
 // answer.
 func TestCRDSafety(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -134,12 +134,12 @@ func setRule(crd *apiextensionsv1.CustomResourceDefinition, path, rule string, h
 	})(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
 }
 
-// Reviewed changes of rules pass, and their reversals do not. An entry without such a change must be removed.
+// Reviewed changes of rules pass; the reversed changes fail. An entry that no change needs must be removed.
 func TestReviewedChangesOfRules(t *testing.T) {
 	const file = "hack/crd-safety-reviewed.yaml"
 	older := read[apiextensionsv1.CustomResourceDefinition](t, crdFile)
 	newer := older.DeepCopy()
-	reviews := slices.DeleteFunc(read[[]review](t, file), func(r review) bool { return r.Added+r.Removed == "" }) // those of patterns and defaults
+	reviews := slices.DeleteFunc(read[[]review](t, file), func(r review) bool { return r.Added+r.Removed == "" }) // without reviews of patterns and defaults
 	reviews = append(reviews, review{Path: "spec.web", Added: "true", Why: "a test"}, review{Path: "spec.web", Removed: "!false", Why: "a test"})
 	for _, r := range reviews {
 		setRule(&older, r.Path, r.Added+r.Removed, r.Removed != "")

@@ -44,13 +44,13 @@ type selection struct {
 	pod
 	where    string
 	selector labels.Selector
-	// isPeer reports whether the selector admits clients, instead of choosing the pods that the object is about.
+	// isPeer reports whether the selector selects clients of the object's pods (a NetworkPolicy) instead of the object's own pods.
 	isPeer bool
 }
 
-// The objects of a platform, a RedisCluster and an EtcdCluster with the same name in the same namespace select only their own pods,
-// whatever names the user's services and cron jobs have. No selector matches pods of another operator with kubebuilder's labels, including
-// the selectors of this operator's installation.
+// A platform, a RedisCluster and an EtcdCluster have the same name in the same namespace. Their objects select only their own pods, for any
+// names of the user's services and cron jobs. No selector matches pods of another operator that have kubebuilder's labels. The selectors of
+// this operator's installation are tested, too.
 func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	t.Parallel()
 	first := rendered(t, nil)
@@ -99,7 +99,7 @@ func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	assert.Assert(t, len(ours) >= 7, "%d objects install the operator", len(ours))
 }
 
-// operator is the owner of the objects that install the operator: no resource owns them.
+// operator is the owner of the objects that install the operator. No resource owns these objects.
 const operator = ""
 
 // installed returns the objects with selectors that install the operator: those below config, and those of the bundle with the Deployment of its
@@ -129,7 +129,7 @@ func installed(t *testing.T) (found []*unstructured.Unstructured) {
 		}
 	}
 	for _, o := range found {
-		o.SetLabels(nil) // their labels name no component of a resource
+		o.SetLabels(nil) // the labels name no component of a resource
 		if o.GetKind() == "Deployment" {
 			unstructured.RemoveNestedField(o.Object, "spec", "selector")
 		}
@@ -141,7 +141,7 @@ func isServiceName(name string) bool {
 	return name != "" && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !strings.HasSuffix(name, "-")
 }
 
-// rendered returns the objects of a platform with services and cron jobs of these names, and of clusters of its name.
+// rendered returns the objects of a platform with services and cron jobs of these names, and of clusters with the platform's name.
 func rendered(t *testing.T, names []string) []*unstructured.Unstructured {
 	t.Helper()
 	backup := map[string]any{"destination": map[string]any{"claim": map[string]any{"name": "store"}}, "schedule": "@daily"}
@@ -242,7 +242,7 @@ func selectionsOf(t *testing.T, o *unstructured.Unstructured) (found []selection
 			}
 		case map[string]any:
 			for key, below := range x {
-				if key == "podAffinity" { // selects pods with a store's volume, of any owner
+				if key == "podAffinity" { // selects pods that mount the volume of a store, of any owner
 					continue
 				}
 				peer := strings.Contains(path, ".ingress[")

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/test/chaos/fault"
 )
 
-// seed selects the tested writes unless CHAOS=full. The variable SEED sets it.
+// seed selects the tested writes. The variable SEED sets it. CHAOS=full tests all writes.
 var seed = func() uint64 {
 	given := os.Getenv("SEED")
 	if given == "" {
@@ -29,14 +29,14 @@ var seed = func() uint64 {
 	return n
 }()
 
-// The number of writes of a scenario that are tested in each mode, unless CHAOS=full or everyWrite names the scenario.
+// The number of tested writes of a scenario in each mode. CHAOS=full tests all writes, as do the scenarios in everyWrite.
 const (
 	chosenCrashes = 2
 	chosenAnswers = 1
 )
 
-// points returns the writes at which the scenario is disturbed. Only CHAOS=full has the repeated writes, which not every run makes, unless
-// the scenario is about them.
+// points returns the writes at which a fault is injected. Repeated writes do not occur in every run: they are included only with CHAOS=full
+// and for scenarios that test them.
 func (sc *scenario) points(base *baseline, m mode) []fault.Point {
 	all := fault.Points(base.writes)
 	if full {
@@ -72,8 +72,8 @@ var modes = []mode{
 	{"timed-out", fault.TimeOut, false},
 }
 
-// The operator crashes at every write: before the request is sent, after its effect, and with its answer lost. The next operator reaches
-// the end state of a run without a crash. So does an operator that only loses an answer.
+// The operator crashes at every write: before the request is sent, after its effect, or after its effect with the answer lost. The next
+// operator reaches the end state of a run without a crash. An operator that only loses an answer reaches this state without a restart.
 func TestCrash(t *testing.T) {
 	for _, sc := range scenarios {
 		if sc.full && !full {
@@ -116,12 +116,12 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p fault.Point)
 		}
 		return sc.ended(s)
 	})
-	op.Clear() // otherwise the rule could match the write later, when no operator follows
+	op.Clear() // otherwise the rule could match the same write later, when no further operator starts
 	switch {
 	case op.Hits(rule) == 0 && (p.Status() || p.Nth > 1):
-		missed() // the number of status writes and of repeated writes differs between runs
+		missed() // runs differ in the number of status writes and of repeated writes
 	case op.Hits(rule) == 0:
-		s.Fatalf("the write %s did not happen, but a run without faults makes it", p)
+		s.Fatalf("a run without faults makes the write %s, this run did not", p)
 	case m.crash:
 		<-op.Crashed()
 		op = s.start()
@@ -131,7 +131,7 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p fault.Point)
 	}
 }
 
-// down runs the scenario while no operator runs. The next operator finds it done.
+// down runs the scenario while no operator runs. The operator that starts next finds the end result of the changes.
 func (sc *scenario) down(t *testing.T, base *baseline) {
 	results.count(t, sc.name, "down", true)
 	s := newStage(t)
@@ -144,6 +144,6 @@ func (sc *scenario) down(t *testing.T, base *baseline) {
 		s.Error(err)
 	}
 	if made := op.Since(0, objects); len(made) > 0 && sc.gone {
-		s.Errorf("written although everything is deleted: %v", made)
+		s.Errorf("the operator wrote although everything was deleted: %v", made)
 	}
 }

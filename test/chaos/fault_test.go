@@ -18,16 +18,16 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// disturbance is a fault that lasts for a whole scenario.
+// disturbance is a fault that stays active during a whole scenario.
 type disturbance struct {
 	name   string
 	rules  func() []*fault.Rule
-	during func(*scene, *operator) // runs after the start of the scenario; its effects must end without help
+	during func(*scene, *operator) // runs after the start of the scenario; its faults must end without further action
 	least  int                     // minimum number of requests that the fault affects
-	role   bool                    // the operator has the rights of its role, and not the administrator's
+	role   bool                    // the operator has the rights of its role; otherwise those of the administrator
 }
 
-// firstOf returns a rule for the first request of each name.
+// firstOf returns a rule for the first request to each object.
 func firstOf(is func(harness.Request) bool, do fault.Action) func() []*fault.Rule {
 	return func() []*fault.Rule {
 		var mu sync.Mutex
@@ -91,16 +91,16 @@ func breakAll(s *scene, op *operator) {
 	for range 5 {
 		mark := op.Mark()
 		op.Break("")
-		_ = s.Within(5*time.Second, func() error { // the sooner the work is done, the better
+		_ = s.Within(5*time.Second, func() error { // ends early if the scenario is done
 			if len(op.Since(mark, func(r harness.Sent) bool { return watches(r.Request) })) > 0 {
 				return nil
 			}
-			return errors.New("it does not watch again")
+			return errors.New("the operator has not opened the watch again")
 		})
 	}
 }
 
-// hold holds events back until the operator is idle or waits for them.
+// hold holds events back until the operator is idle or waits for an event.
 func hold(resources ...string) func(*scene, *operator) {
 	return func(s *scene, op *operator) {
 		op.Hold(resources...)
@@ -109,7 +109,8 @@ func hold(resources ...string) func(*scene, *operator) {
 	}
 }
 
-// unseen holds events back, and then makes the operator list again: it never sees the objects that were created and deleted in between.
+// unseen holds events back, and then makes the operator list again: the operator never sees an object that was created and deleted in
+// between.
 func unseen(resources ...string) func(*scene, *operator) {
 	return func(s *scene, op *operator) {
 		op.Hold(resources...)
@@ -123,7 +124,7 @@ func unseen(resources ...string) func(*scene, *operator) {
 	}
 }
 
-// idle waits until an operator has sent nothing for a while.
+// idle waits until an operator has sent no request for a while.
 func (s *scene) idle(op *operator) {
 	s.Helper()
 	s.Until("the operator idles", func() error {
@@ -141,7 +142,7 @@ func (s *scene) idle(op *operator) {
 	})
 }
 
-// Under any temporary answers of the API server and failures of watches, the end state equals the end state of a run without faults.
+// The API server answers with temporary errors, or its watches fail. The end state equals the end state of a run without faults.
 func TestFaults(t *testing.T) {
 	for turn, name := range []string{"create", "config", "volume", "headless", "drift"} {
 		sc := scenarioOf(name)
@@ -182,7 +183,7 @@ func TestFaults(t *testing.T) {
 						hits += op.Hits(rule)
 					}
 					if hits < d.least {
-						s.Errorf("only %d requests met the fault", hits)
+						s.Errorf("the fault affected only %d requests", hits)
 					}
 				})
 			}
@@ -190,7 +191,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// due reports whether the i-th case is tested in this turn: in one turn that the seed selects, or in all with CHAOS=full.
+// due reports whether the i-th case is tested in this turn. The seed selects one turn; CHAOS=full tests all.
 func due(i, turn, turns int) bool {
 	return full || (i+int(seed%uint64(turns)))%turns == turn
 }

@@ -35,18 +35,18 @@ func compact(changes ...fields) *unstructured.Unstructured {
 	return harness.Small(append([]fields{only}, changes...)...)
 }
 
-// scenario is a task of the operator.
+// scenario is a change that the operator has to carry out.
 type scenario struct {
 	name   string
-	before *unstructured.Unstructured // a DataService that exists and is ready; nil for none
-	then   func(*scene)               // further preparation while an operator runs
+	before *unstructured.Unstructured // a DataService that is ready before the scenario; nil for none
+	then   func(*scene)               // preparation that needs a running operator
 	act    func(*scene)
-	gone   bool                     // in the end there is no DataService
-	asleep bool                     // in the end it is hibernated
-	check  func(oracle.State) error // reports whether the run without faults had the expected effect
+	gone   bool                     // the end state has no DataService
+	asleep bool                     // the end state is hibernated
+	check  func(oracle.State) error // returns an error if the run without faults did not have the expected effect
 	full   bool                     // only with CHAOS=full
 
-	repeats bool // some objects are written in several steps
+	repeats bool // some objects are written several times
 
 	once sync.Once
 	base *baseline
@@ -56,7 +56,7 @@ type scenario struct {
 // baseline is a run without faults.
 type baseline struct {
 	end    oracle.State
-	writes []harness.Sent // writes of act
+	writes []harness.Sent // writes during act
 }
 
 // changes returns a scenario that patches the spec of a compact DataService.
@@ -113,7 +113,7 @@ func mysqlAs(kind, retention string) fields {
 	return fields{"mysql": fields{"kind": kind, "storage": fields{"retention": retention}}}
 }
 
-// drift changes running objects so that the operator needs several writes to undo it.
+// drift changes running objects so that the operator needs several writes to correct them.
 func drift(s *scene) {
 	s.Helper()
 	patch := func(object client.Object, name, body string) {
@@ -127,20 +127,20 @@ func drift(s *scene) {
 	s.Must(api.Delete(s.Ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "hello"}}))
 }
 
-// undrifted waits until the operator has undone drift.
+// undrifted returns an error unless the operator has corrected all changes of drift.
 func undrifted(s *scene) error {
 	state := fmt.Sprint(map[string]any(s.state(true)))
 	if strings.Contains(strings.ToLower(state), "stray") || strings.Contains(state, "1234") || !strings.Contains(state, "Lives/Service/hello:2") {
-		return fmt.Errorf("a change by another writer is still there")
+		return fmt.Errorf("the operator has not corrected a change by another writer")
 	}
 	return nil
 }
 
-// everyWrite are scenarios with a crash at each of their writes also without CHAOS=full: a create, updates
-// in one step and in several, deletes, and corrections of drift.
+// everyWrite are scenarios that crash at each of their writes, even without CHAOS=full: a create, updates in one step and in several,
+// deletes, and corrections of drift.
 var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "hibernate", "wake", "delete", "delete-data", "delete-foreground", "drift"}
 
-// scenarios are the tasks of the operator that run under faults.
+// scenarios are the changes that the operator carries out under faults.
 var scenarios = []*scenario{
 	{name: "create", act: func(s *scene) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
 	changes("image", fields{"proxy": fields{"image": "registry.example/proxy:v2"}}, "registry.example/proxy:v2"),
@@ -179,8 +179,8 @@ var scenarios = []*scenario{
 	}},
 }
 
-// everything returns the sample with every field. It omits node ports, which can be used only once in a cluster, and fields that need the
-// agent's image, which this operator does not have.
+// everything returns the sample with every field, except node ports and fields that need the agent's image. A cluster can use a node port
+// only once. This operator does not have the agent's image.
 func everything() *unstructured.Unstructured {
 	ds := harness.Read("config/samples/everything.yaml", fields{"web": fields{"nodePort": nil}, "mysql": fields{"restoreFrom": nil}})
 	services, _, _ := unstructured.NestedSlice(ds.Object, "spec", "additionalServices")
@@ -208,7 +208,7 @@ func scenarioOf(name string) *scenario {
 	panic("no scenario " + name)
 }
 
-// prepare brings the stage to the start of the scenario, with a running operator.
+// prepare creates the state before the scenario, with a running operator.
 func (sc *scenario) prepare(s *scene) {
 	s.Helper()
 	if sc.before != nil {
@@ -220,7 +220,7 @@ func (sc *scenario) prepare(s *scene) {
 	}
 }
 
-// ended returns the part of the scenario that is not done yet, if that can be found without a comparison of states.
+// ended returns an error that names an unfinished part of the scenario, or nil. It compares no states.
 func (sc *scenario) ended(s *scene) error {
 	switch {
 	case sc.gone:
@@ -234,11 +234,11 @@ func (sc *scenario) ended(s *scene) error {
 	}
 }
 
-// leaving returns an error while pods are being deleted. On a busy machine the deletion may take longer than the operator's idle time.
+// leaving returns an error while pods are being deleted. On a busy machine, the deletion may take longer than the operator's idle time.
 func leaving(state oracle.State) error {
 	for id := range state {
 		if strings.HasPrefix(id, "Pods/") && strings.HasSuffix(id, " being deleted") {
-			return fmt.Errorf("still there: %s", id)
+			return fmt.Errorf("%s still exists", id)
 		}
 	}
 	return nil

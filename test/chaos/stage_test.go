@@ -3,8 +3,8 @@
 
 //go:build chaos
 
-// Package chaos_test makes the operator crash at every write, and makes its requests and watches fail. It compares the end states with that
-// of a run without faults: make suite-chaos.
+// Package chaos_test makes the operator crash at every write, and makes its requests and watches fail. It compares the end states with the
+// end state of a run without faults: make suite-chaos.
 package chaos_test
 
 import (
@@ -30,14 +30,14 @@ import (
 )
 
 const (
-	// glance is the time without a write after which an operator counts as idle. A later write fails no test: every check repeats until
-	// patience is over.
+	// glance is the time without a write after which an operator counts as idle. A later write fails no test: every check repeats until the
+	// time limit.
 	glance = 400 * time.Millisecond
-	// stare is the longer idle time in the run with which all other runs are compared.
+	// stare is the longer idle time of the baseline run, with which all other runs are compared.
 	stare = 1500 * time.Millisecond
 )
 
-// patience limits each wait. It is exceeded only in a hang. After many failed cases, the remaining cases get less time.
+// patience limits each wait. A wait exceeds it only in a hang. After many failed cases, the limit is shorter.
 func patience() time.Duration {
 	if results.sum().failed > 4 {
 		return 20 * time.Second
@@ -45,13 +45,13 @@ func patience() time.Duration {
 	return 3 * time.Minute
 }
 
-// scene is the namespace of a case.
+// scene is the namespace of a test case.
 type scene struct {
 	*stage.Stage
 
 	past  past
-	name  string // of the DataService
-	token string // of the operators' account; empty for the administrator
+	name  string // name of the DataService
+	token string // token of the operators' account; empty for the administrator
 }
 
 func newStage(t *testing.T) *scene {
@@ -95,7 +95,7 @@ func (s *scene) isHibernated() error {
 	return stage.Unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhaseHibernated, "it is "+string(ds.Status.Phase)+": "+ds.Status.Message)
 }
 
-// isGone returns what is left of the DataService, or nil.
+// isGone returns an error that names an object left of the DataService, or nil.
 func (s *scene) isGone() error {
 	for id, object := range s.state(false) {
 		if strings.HasPrefix(id, "DataService/") || strings.HasPrefix(id, "Pods/") {
@@ -108,20 +108,20 @@ func (s *scene) isGone() error {
 	return nil
 }
 
-// operator runs in this process and behaves like a pod: when the operator ends, it starts again.
+// operator is an operator in this process that behaves like a pod: when the operator ends, a new one starts.
 type operator struct {
 	*fault.Process
 	cancel  context.CancelFunc
 	stopped chan struct{}
 }
 
-// start starts an operator for the namespace. It ends with the case, or at its crash.
+// start starts an operator for the namespace. The operator ends with the case, or at a crash.
 func (s *scene) start() *operator {
 	s.Helper()
 	return s.run(fault.New())
 }
 
-// run starts an operator as a process with faults.
+// run starts an operator whose requests pass through a process with faults.
 func (s *scene) run(process *fault.Process) *operator {
 	s.Helper()
 	op := &operator{Process: process, stopped: make(chan struct{})}
@@ -132,7 +132,7 @@ func (s *scene) run(process *fault.Process) *operator {
 	}
 	cfg.Wrap(op.Wrap)
 	options := harness.ManagerOptions(s.Namespace)
-	options.RetryRefused = 10 * time.Second // otherwise a request that a fault refused would wait longer than patience
+	options.RetryRefused = 10 * time.Second // otherwise the operator would repeat a refused request only after patience
 	ctx, cancel := context.WithCancel(s.Ctx)
 	op.cancel = cancel
 	go func() {
@@ -158,7 +158,7 @@ func (s *scene) run(process *fault.Process) *operator {
 	return op
 }
 
-// stop ends an operator and waits until it has ended.
+// stop ends an operator and waits for its end.
 func (s *scene) stop(op *operator) {
 	s.Helper()
 	op.Release()
@@ -166,14 +166,14 @@ func (s *scene) stop(op *operator) {
 	select {
 	case <-op.stopped:
 	case <-time.After(patience()):
-		s.Error("the operator does not end")
+		s.Error("the operator did not end")
 	}
 }
 
 func writes(r harness.Sent) bool  { return r.Writes() }
 func objects(r harness.Sent) bool { return r.WritesObject() }
 
-// quiet returns the state if the operator wrote nothing, and nothing changed, for a while.
+// quiet returns the state if, for a while, the operator wrote nothing and no object changed.
 func (s *scene) quiet(op *operator, while time.Duration, history bool) (oracle.State, error) {
 	mark, before := op.Mark(), s.state(history)
 	var err error
@@ -189,12 +189,12 @@ func (s *scene) quiet(op *operator, while time.Duration, history bool) (oracle.S
 	}
 	after := s.state(history)
 	if diff := oracle.Diff(before, after); diff != "" {
-		return nil, fmt.Errorf("the state still changes:\n%s", diff)
+		return nil, fmt.Errorf("the state is still changing:\n%s", diff)
 	}
 	return after, nil
 }
 
-// ends is the oracle: the namespace reaches the wanted state and stays in it without a further write.
+// ends is the oracle: the namespace reaches the wanted state, and the operator then writes nothing.
 func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	deadline := time.Now().Add(patience())
 	for {
@@ -216,14 +216,14 @@ func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	}
 }
 
-// leastCrashes is the minimum number of crashes. With fewer crashes, the suite fails.
+// leastCrashes is the minimum number of crashes in the suite.
 const leastCrashes = 120
 
 // The state that all cases share.
 var (
 	suite   = &stage.Suite{Patience: patience, Lists: lists()}
 	config  *rest.Config
-	api     client.WithWatch // as the cluster's administrator
+	api     client.WithWatch // has the rights of the cluster's administrator
 	results = &table{lines: map[string]*line{}}
 
 	full = os.Getenv("CHAOS") == "full"

@@ -35,7 +35,7 @@ var kinds = append([]schema.GroupVersionKind{
 	dsv1.GroupVersion.WithKind(dsv1.Kind), corev1.SchemeGroupVersion.WithKind("Pod"),
 }, object.Kinds...)
 
-// lists are lists of the kinds, for journals.
+// lists returns an empty list of each kind, for journals.
 func lists() []client.ObjectList {
 	var all []client.ObjectList
 	for _, gvk := range kinds {
@@ -48,10 +48,10 @@ func lists() []client.ObjectList {
 
 // past is the history of a namespace.
 type past struct {
-	read    int                                   // length of the journal that was read
-	lives   map[string]map[types.UID]bool         // kind/name -> every object that had it
-	secrets map[string]*unstructured.Unstructured // as last seen
-	rotten  []string                              // events that must never happen, but did
+	read    int                                   // length of the part of the journal that was read
+	lives   map[string]map[types.UID]bool         // kind/name -> UIDs of the objects that had this name
+	secrets map[string]*unstructured.Unstructured // last seen versions
+	rotten  []string                              // forbidden events that happened
 }
 
 // catchUp reads the events since the last call.
@@ -74,7 +74,7 @@ func (p *past) catchUp(j *harness.Journal) {
 	}
 }
 
-// rotated reports whether a generated password changed while clients used it.
+// rotated reports whether a generated password changed while clients used the password.
 func rotated(before, after *unstructured.Unstructured) bool {
 	if after.GetKind() != "Secret" || before.GetUID() != after.GetUID() || after.GetLabels()["app.kubernetes.io/managed-by"] == "" {
 		return false
@@ -89,7 +89,8 @@ func rotated(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// state returns the state of the namespace. With history, it also has the number of objects that had each name, and the forbidden events.
+// state returns the state of the namespace. With history, the state also has the number of objects that had each name, and the forbidden
+// events.
 func (s *scene) state(history bool) oracle.State {
 	var objects []*unstructured.Unstructured
 	for _, object := range s.All() {
@@ -120,7 +121,7 @@ func (s *scene) state(history bool) oracle.State {
 	return state
 }
 
-// The oracle finds a wrong state, a replaced password, and an operator that writes without end.
+// The oracle reports a wrong state, a replaced password, and an operator that writes endlessly.
 func TestOracleFinds(t *testing.T) {
 	t.Parallel()
 	sc := scenarioOf("create")
@@ -132,7 +133,7 @@ func TestOracleFinds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// This writer reverts each write of the operator, which then writes without end.
+	// This writer reverts each write of the operator, so the operator writes endlessly.
 	fight, give := context.WithCancel(s.Ctx)
 	var fighter sync.WaitGroup
 	fighter.Go(func() {
@@ -170,12 +171,12 @@ func TestOracleFinds(t *testing.T) {
 type table struct {
 	mu     sync.Mutex
 	lines  map[string]*line // by scenario and mode
-	missed []string         // cases whose awaited write did not happen
+	missed []string         // cases in which the awaited write did not happen
 }
 
 type line struct{ cases, passed, failed, missed, crashes int }
 
-// count counts a case at its end. The case calls miss if the write that it waited for did not happen.
+// count counts a case when the case ends. The case calls miss if its awaited write did not happen.
 func (t *table) count(test *testing.T, scenario, mode string, crash bool) (miss func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -205,7 +206,7 @@ func (t *table) count(test *testing.T, scenario, mode string, crash bool) (miss 
 	return func() { missed = true }
 }
 
-// sum adds all lines.
+// sum returns the sum of all lines.
 func (t *table) sum() (sum line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,8 +216,8 @@ func (t *table) sum() (sum line) {
 	return sum
 }
 
-// String returns the table. "Not met" counts runs without the write to crash at: the number of status writes, and of writes repeated after
-// a conflict, differs between runs. Their end states were still compared.
+// String returns the table. "Not met" counts runs in which the write to crash at did not happen: runs differ in the number of status writes
+// and of writes repeated after a conflict. The end states of these runs were still compared.
 func (t *table) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A DataService is deleted while the operator's watches are held, after the operator wrote its status. The cache never shows that write, so
-// the operator reads the DataService from the API server, as its role permits.
+// The operator writes a status while its watches are held. Then the DataService is deleted. The cache never shows the status write, so the
+// operator reads the DataService from the API server, as its role permits.
 func TestADeletionIsUnseen(t *testing.T) {
 	t.Parallel()
 	results.count(t, "delete", "dataservice-unseen", false)
@@ -58,13 +58,13 @@ func TestADeletionIsUnseen(t *testing.T) {
 	s.notRefused(op, mark)
 }
 
-// useRole gives the stage's operators only the rights of the operator's role, for the whole case.
+// useRole gives the scene's operators only the rights of the operator's role, for the whole case.
 func (s *scene) useRole() {
 	s.Helper()
 	binding := s.account()
 	s.Must(api.Create(s.Ctx, binding))
 	s.Cleanup(func() { s.Must(api.Delete(s.Ctx, binding)) })
-	s.Until("the API server knows the role", func() error { // it reads roles by a watch
+	s.Until("the API server knows the role", func() error { // the API server learns of the role by a watch
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + s.Namespace + ":operator",
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: "patch", Group: "apps", Resource: "deployments"},
@@ -76,7 +76,7 @@ func (s *scene) useRole() {
 	})
 }
 
-// notRefused fails the case if the API server refused a request of the operator after a mark for lack of rights.
+// notRefused fails the case if the API server refused a request of the operator after a mark because of missing rights.
 func (s *scene) notRefused(op *operator, mark int) {
 	s.Helper()
 	for _, r := range op.Since(mark, func(r harness.Sent) bool { return r.Code == http.StatusForbidden }) {
@@ -85,7 +85,7 @@ func (s *scene) notRefused(op *operator, mark int) {
 }
 
 // The rights of the operator's account are removed during the work and restored. No condition reports the missing rights, because the
-// operator may not write conditions either, but the end state is right.
+// operator may not write conditions either. The end state is right.
 func TestRightsWithdrawn(t *testing.T) {
 	for _, name := range []string{"create", "config"} {
 		sc := scenarioOf(name)
@@ -121,7 +121,7 @@ func TestRightsWithdrawn(t *testing.T) {
 	}
 }
 
-// account makes the stage's operators use an account, and returns the binding that gives it the operator's role.
+// account makes the scene's operators use an account, and returns the binding between the account and the operator's role.
 func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	s.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: s.Namespace}}
@@ -141,7 +141,7 @@ func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// A new operator reads old lists first, as from an API server whose cache lags. The operator changes nothing because of old lists, and
+// A new operator first reads old lists, as from an API server with a stale cache. The operator changes nothing because of old lists. It
 // continues when it reads the present state. Some scenarios delete the DataService, or delete it and create it again.
 func TestPast(t *testing.T) {
 	everything := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services",
@@ -206,14 +206,15 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 		}
 		return nil
 	})
-	// For a deleted DataService the operator never becomes idle: the objects that it creates have no owner, and are collected
-	// repeatedly.
+	// For a deleted DataService the operator never becomes idle: it creates objects without an existing owner, and the garbage collector
+	// deletes them again and again.
 	if !sc.gone || !slices.Contains(stale, "dataservices") {
 		s.idle(op)
 	}
 	op.Clear()
 	op.Release()
-	// The operator first carries out the old spec, and the objects that it creates for a deleted DataService are deleted again.
+	// The operator carries out the old spec before the present one. The objects that it creates for a deleted DataService are deleted
+	// again.
 	history := !slices.Contains(stale, "dataservices") && !sc.gone
 	if err := s.ends(op, without(base.end, history), history); err != nil {
 		s.Error(err)

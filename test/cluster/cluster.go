@@ -61,8 +61,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// up starts a simulated cluster, and a guard that ends it when this process does, however
-// that comes about: the guard waits until the pipe that only this process writes to closes.
+// up starts a simulated cluster, and a guard that stops the cluster when this process ends, for any reason. The guard waits until a pipe
+// closes to which only this process writes.
 func (c *Cluster) up(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "d3os-cluster-")
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Cluster) up(ctx context.Context, o Options) error {
 	)
 	guard := exec.Command("sh", "-c", `cat >/dev/null; exec "$0" down >/dev/null 2>&1`, script)
 	guard.Env = env
-	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for it
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard must not end the guard
 	if c.lifeline, err = guard.StdinPipe(); err != nil {
 		return fmt.Errorf("guard the cluster: %w", err)
 	}

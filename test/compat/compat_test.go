@@ -142,7 +142,7 @@ func testCronTab(t *testing.T) {
 	e.shows("get ct a", "False", "spec.cronSpec: the minute '*/0' is refused")
 }
 
-// refused are specs by their kind, and the answer of the API server; empty if it accepts them.
+// refused are specs by their kind, with the answer of the API server; an empty answer means that the API server accepts the spec.
 var refused = map[string]map[string]string{
 	"app.example.com/v1 AppService": {
 		"{image: a}":                     "",
@@ -193,7 +193,7 @@ var refused = map[string]map[string]string{
 	},
 }
 
-// What the API server can check, it refuses with the path of the field. It accepts the samples.
+// The API server refuses the mistakes that it can check, with the path of the field. It accepts the samples.
 func testRefused(t *testing.T) {
 	e := newEnv(t)
 	e.must("apply", "--dry-run=server", "-f", "config/samples/compat")

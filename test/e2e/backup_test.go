@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// s3 is a gateway of S3's protocol to a folder, with a bucket.
+// s3 is a gateway that serves a folder as a bucket by the S3 protocol.
 const s3 = `
 apiVersion: apps/v1
 kind: Deployment
@@ -38,7 +38,7 @@ metadata: {name: s3}
 spec: {selector: {app: s3}, ports: [{port: 7070}]}
 `
 
-// withBackups is a platform with only a database; its first argument holds further fields of mysql.
+// withBackups is a platform with only a database. The argument adds fields to mysql.
 const withBackups = `
 apiVersion: d3os-product.com.d3os/v1
 kind: DataService
@@ -64,7 +64,7 @@ func platformReady(t *testing.T, namespace string) time.Duration {
 	return time.Since(began)
 }
 
-// backUp makes a backup by a DataBackup, and returns why its Job ended.
+// backUp makes a backup by a DataBackup, and returns the reason for which its Job ended.
 func backUp(t *testing.T, called, phase string) string {
 	t.Helper()
 	apply(t, "default", fmt.Sprintf(`
@@ -77,8 +77,8 @@ spec: {of: {name: platform}}
 	return shell(t, "kubectl get --namespace default databackup/"+called+" -o 'jsonpath={.status.reason}: {.status.message}'")
 }
 
-// A platform on real pods is backed up to a real S3 store, and deleted. In another namespace it is restored from the bucket alone. A wrong
-// password of the store is reported, and makes no backup.
+// Real pods back up a platform to a real S3 store. The test deletes the platform and restores it in another namespace from the bucket
+// alone. A wrong password of the store is reported, and makes no backup.
 func TestBackupsInS3(t *testing.T) {
 	if !full() {
 		t.Skip("E2E is not full: the store was not built")
@@ -100,7 +100,7 @@ done`)
 
 	shell(t, `kubectl patch --namespace default secret/s3 --patch '{"stringData": {"secretKey": "another"}}'`)
 	if said := backUp(t, "refused", "Failed"); !strings.HasPrefix(said, "StoreDenied: ") {
-		t.Errorf("a wrong password of the store: %s", said)
+		t.Errorf("the message does not name the wrong password of the store: %s", said)
 	}
 
 	shell(t, `kubectl delete --namespace default databackups --all --timeout 3m

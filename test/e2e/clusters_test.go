@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	redisNamespace = "kube-system" // of the sample
+	redisNamespace = "kube-system" // namespace of the sample
 	redisName      = "example000-redis-cluster"
 	redisKeys      = 200
 )
@@ -32,7 +32,7 @@ export REDISCLI_AUTH=$(cat /credentials/password)
 SH`, redisNamespace, pod, script))
 }
 
-// isReplaced waits until a new pod has replaced the deleted pod; nil for none.
+// isReplaced waits until a new pod has replaced the deleted pod. nil stands for no deleted pod.
 func isReplaced(t *testing.T, went *corev1.Pod) {
 	t.Helper()
 	if went == nil {
@@ -44,7 +44,7 @@ func isReplaced(t *testing.T, went *corev1.Pod) {
 			return err
 		}
 		if next.UID == went.UID {
-			return errors.New("it is the old one")
+			return errors.New("the pod was not replaced")
 		}
 		return nil
 	})
@@ -92,8 +92,9 @@ echo "right: $right"`, redisKeys)
 	})
 }
 
-// The unchanged sample of the earlier operator on real pods: it is accepted, becomes ready after it is unpaused, grows, loses a pod and a
-// master's process, keeps all keys, and leaves its claims. Its resources are for larger nodes than this one.
+// Real pods run the unchanged sample of the earlier operator. The API server accepts the sample. After unpausing, the cluster becomes
+// ready, grows, loses a pod and a master's process, keeps all keys, and retains its claims. The sample requests more resources than the
+// test's node has.
 func TestRedisCluster(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -130,12 +131,12 @@ while [ $i -lt %d ]; do redis-cli -c -h "$POD_IP" SET key-$i value-$i; i=$((i + 
 	shell(t, "kubectl delete pod --namespace "+redisNamespace+" "+replica)
 	redisReady(t, 8, went)
 
-	// It ends immediately, without a hand-over and without waiting for its replica.
+	// The server ends immediately: it neither hands over to its replica nor waits for the replica.
 	restarts := func() string {
 		return shell(t, "kubectl get pod --namespace "+redisNamespace+" "+master+` -o 'jsonpath={.status.containerStatuses[?(@.name=="redis")].restartCount}'`)
 	}
 	before := restarts()
-	// The shell ends with the container, which kubectl reports as 137.
+	// kubectl reports the end of the container as code 137, because the shell ends with the container.
 	shell(t, fmt.Sprintf(`kubectl exec --namespace %s %s --container redis -- sh -c 'REDISCLI_AUTH=$(cat /credentials/password) redis-cli -h "$POD_IP" SHUTDOWN NOSAVE NOW FORCE' || [[ $? == 137 ]]`,
 		redisNamespace, master))
 	eventually(t, "the container has restarted", patience, func(context.Context) error {
@@ -160,7 +161,7 @@ kubectl wait --namespace `+redisNamespace+` pods --selector app.kubernetes.io/in
 
 const (
 	etcdNamespace = "default"
-	etcdName      = "my-etcd-cluster" // of the sample
+	etcdName      = "my-etcd-cluster" // name of the sample
 )
 
 // inEtcd runs a script in the etcd container of a pod.
@@ -186,7 +187,7 @@ func databaseReady(t *testing.T, resource string, went *corev1.Pod) {
 	}
 }
 
-// members returns the ids of the members by the status, by pod.
+// members returns the member IDs in the status, by pod.
 func members(t *testing.T) map[string]string {
 	t.Helper()
 	ids := map[string]string{}
@@ -198,14 +199,15 @@ func members(t *testing.T) map[string]string {
 	return ids
 }
 
-// value returns the value of the key that a member reads with a quorum.
+// value returns the key's value from a linearizable read of a member.
 func value(t *testing.T, pod string) string {
 	t.Helper()
-	// "a" and "b", as etcd's JSON has bytes.
+	// "a" and "b" in Base64, as etcd's JSON encodes bytes.
 	return inEtcd(t, pod, `curl --silent --show-error --fail --max-time 20 --data '{"key": "YQ=="}' http://127.0.0.1:2379/v3/kv/range`)
 }
 
-// testTicket checks that an annotation of a running pod is in its file within seconds. A start on an empty volume depends on that.
+// testTicket checks that a new annotation of a running pod is in the pod's file within seconds. A start on an empty volume depends on that
+// file.
 func testTicket(t *testing.T, pod string) {
 	t.Helper()
 	const annotation = "d3os-product.com.d3os/ticket"
@@ -236,7 +238,7 @@ kubectl get --namespace %[1]s databackups
 kubectl delete --namespace %[1]s databackup/before-upgrade-of-etcd --timeout 3m`, etcdNamespace, etcdName))
 }
 
-// restoreEtcd restores the lost cluster from its backup, with the key in it.
+// restoreEtcd restores the lost cluster from its backup. The backup contains the key.
 func restoreEtcd(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -249,8 +251,8 @@ func restoreEtcd(t *testing.T) {
 	}
 }
 
-// The unchanged sample on real pods: it becomes ready, survives a killed member and a lost volume, keeps its data, and leaves its claims.
-// Without the claims it is restored from its backup.
+// Real pods run the unchanged sample: the cluster becomes ready, survives a killed member and a lost volume, keeps its data, and retains
+// its claims. After the claims are deleted, the test restores the cluster from its backup.
 func TestEtcdCluster(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -268,7 +270,7 @@ func TestEtcdCluster(t *testing.T) {
 		return shell(t, "kubectl get pod --namespace "+etcdNamespace+" "+first+` -o 'jsonpath={.status.containerStatuses[?(@.name=="etcd")].restartCount}'`)
 	}
 	count := restarts()
-	// The first process of a container handles only SIGTERM. The shell ends with the container, which kubectl reports as 137.
+	// The first process of a container handles only SIGTERM. kubectl reports the end of the container as code 137.
 	shell(t, fmt.Sprintf(`kubectl exec --namespace %s %s --container etcd -- sh -c 'kill 1' || [[ $? == 137 || $? == 143 ]]`, etcdNamespace, first))
 	eventually(t, "the container has restarted", patience, func(context.Context) error {
 		if restarts() == count {
@@ -278,7 +280,7 @@ func TestEtcdCluster(t *testing.T) {
 	})
 	etcdReady(t, nil)
 	if now := members(t); fmt.Sprint(now) != fmt.Sprint(before) {
-		t.Errorf("members were %v and are %v", before, now)
+		t.Errorf("killing a member changed the members: %v, now %v", before, now)
 	}
 
 	went := &corev1.Pod{}
@@ -290,7 +292,7 @@ func TestEtcdCluster(t *testing.T) {
 	etcdReady(t, went)
 	t.Logf("three voters %.1f s after the volume of %s was lost", time.Since(began).Seconds(), last)
 	if now := members(t); now[last] == before[last] || now[first] != before[first] {
-		t.Errorf("members were %v and are %v", before, now)
+		t.Errorf("wrong members after the loss of a volume: %v, now %v", before, now)
 	}
 	for _, pod := range []string{first, last} {
 		if text := value(t, pod); !strings.Contains(text, `"value":"Yg=="`) {
@@ -321,7 +323,7 @@ kubectl wait --namespace `+etcdNamespace+` pods --selector app.kubernetes.io/ins
 	gone(t)
 }
 
-const mysqlName = "my-database" // of the sample
+const mysqlName = "my-database" // name of the sample
 
 // inMySQL runs a statement as root in the pod of a member.
 func inMySQL(t *testing.T, pod, statement string) string {
@@ -331,8 +333,8 @@ kubectl exec --stdin --namespace %[1]s %[3]s --container mysql -- sh -c 'read -r
 		etcdNamespace, mysqlName, pod, statement))
 }
 
-// The unchanged sample on real pods: it becomes ready, survives the deletion of the primary's pod and the loss of its volume, keeps its
-// data, and leaves its claims.
+// Real pods run the unchanged sample: the cluster becomes ready, survives the deletion of the primary's pod and the loss of its volume,
+// keeps its data, and retains its claims.
 func TestMySQLCluster(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)

@@ -19,7 +19,7 @@ type document struct {
 	order    []*commands
 }
 
-// commands are one fenced block, to be run as a whole.
+// commands is one fenced block, which runs as a whole.
 type commands struct {
 	heading, text string
 	ran           bool
@@ -57,7 +57,7 @@ func read(path string) (*document, error) {
 	return d, nil
 }
 
-// run runs blocks of a section, all of them unless their numbers, from 1, are given.
+// run runs blocks of a section. numbers selects blocks, counted from 1; without numbers, all blocks run.
 func (d *document) run(t *testing.T, heading string, numbers ...int) {
 	t.Helper()
 	blocks := d.sections[heading]

@@ -80,8 +80,8 @@ const (
 	helmUninstall
 )
 
-// The chart is installed, upgraded and uninstalled under a running platform, which stays. Then it adopts the objects of the installation
-// from one file.
+// The chart is installed, upgraded and uninstalled while a platform runs; the platform stays. Then the chart adopts the objects that were
+// installed from one file.
 func TestHelm(t *testing.T) {
 	diagnosed(t)
 	page.run(t, helm, helmInstall)
@@ -104,7 +104,7 @@ func TestHelm(t *testing.T) {
 	gone(t)
 }
 
-// A bundle, its upgrade from the last release under a running platform, and faults of the platform.
+// Installs a bundle, upgrades it from the last release while a platform runs, and injects faults into the platform.
 func TestRunBundle(t *testing.T) {
 	diagnosed(t)
 	page.run(t, runBundle, 1)
@@ -126,8 +126,8 @@ func TestRunBundle(t *testing.T) {
 	gone(t)
 }
 
-// A catalog, with its channel walked by hand from release to release, each of them run by the operator
-// that was released, and this version at the end, under a platform that the last release has brought up.
+// Upgrades through the catalog's channel release by release. The released operator runs for each release, and this version at the end. The
+// platform was created by the last release.
 func TestCatalog(t *testing.T) {
 	diagnosed(t)
 	page.run(t, catalog, 1)
@@ -143,7 +143,7 @@ func TestCatalog(t *testing.T) {
 	t.Run("OLM waits while a change is rolled out", testUpgradeable)
 	removePlatform(t)
 
-	// The same catalog as most users use it: its newest version directly.
+	// Most users install the newest version of the catalog directly.
 	shell(t, "kubectl delete --namespace "+operatorNamespace+" subscription,csv --all; kubectl delete namespace "+operatorNamespace)
 	page.run(t, catalog, 2)
 	running(t, version)
@@ -151,8 +151,8 @@ func TestCatalog(t *testing.T) {
 	gone(t)
 }
 
-// OLM v1 with the rights that are derived from the bundles: the last release, this version under a platform of it, and once more
-// from nothing.
+// OLM v1 installs with the rights that are derived from the bundles: the last release, then this version with a platform of the last
+// release, then this version on an empty cluster.
 func TestOLMv1(t *testing.T) {
 	if !full() {
 		t.Skip("E2E is not full: OLM v1 was not built")
@@ -176,8 +176,8 @@ func TestOLMv1(t *testing.T) {
 	gone(t)
 }
 
-// testStrict checks docs/install.md about Strict: OLM v1 refuses the CRDs of this version, and changes nothing. The reason is only in its
-// log, because the list of unknown changes is longer than a status may be.
+// testStrict checks docs/install.md about Strict: OLM v1 refuses the CRDs of this version and changes nothing. Only OLM's log has the
+// reason, because the list of unknown changes is longer than a status may be.
 func testStrict(t *testing.T) {
 	const set = `kubectl patch clusterextension/d3os-operator --type merge --patch '{"spec": {
   "source": {"catalog": {"version": "%s"}}, "install": {"preflight": {"crdUpgradeSafety": {"enforcement": "%s"}}}}}'`
@@ -206,7 +206,7 @@ kubectl rollout status --namespace `+platformNamespace+` deployment/auth --timeo
 	}
 }
 
-// The bundle's tests: the built-in ones and those of the operator.
+// Runs the bundle's scorecard: the built-in tests and the operator's tests.
 func TestScorecard(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -216,7 +216,7 @@ func TestScorecard(t *testing.T) {
 	gone(t)
 }
 
-// The images of the platform and of the operator come from a registry of the user's.
+// The platform and the operator get their images from the user's registry.
 func TestMirror(t *testing.T) {
 	if os.Getenv("E2E_EXEC") == "" {
 		t.Skip("registry.local, the mirror of docs/install.md, is a name of the node of hack/node only")
@@ -256,7 +256,7 @@ func removePlatform(t *testing.T) {
 	shell(t, "kubectl delete --ignore-not-found namespace "+platformNamespace+" --timeout 3m")
 }
 
-// running waits until the operator of a version runs, and no other.
+// running waits until only the operator of this version runs.
 func running(t *testing.T, version string) {
 	t.Helper()
 	eventually(t, "only version "+version+" runs", patience, func(ctx context.Context) error {

@@ -3,9 +3,8 @@
 
 //go:build e2e
 
-// Package e2e_test installs the operator in every way that docs/install.md names, by running the
-// commands of that page, and looks at a platform whose pods really run. hack/e2e.sh prepares the
-// cluster and the images.
+// Package e2e_test installs the operator in every way that docs/install.md documents, by running the commands of that page. It checks a
+// platform with real pods. hack/e2e.sh prepares the cluster and the images.
 package e2e_test
 
 import (
@@ -28,12 +27,12 @@ import (
 )
 
 const (
-	// operatorNamespace is where all of docs/install.md puts the operator.
+	// operatorNamespace is the namespace of the operator in docs/install.md.
 	operatorNamespace = "d3os-operator-system"
 	// platformNamespace and sample are the namespace and name of the platform in docs/install.md.
 	platformNamespace = "dataservice"
 	sample            = "dataservice-sample"
-	// patience is the time limit for anything without a promised time.
+	// patience is the time limit of waits that have no documented limit.
 	patience = 3 * time.Minute
 )
 
@@ -51,7 +50,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	// With a pattern some commands are not meant to be run.
+	// With -run, some commands are omitted on purpose.
 	if left := page.left(); code == 0 && os.Getenv("E2E_WHOLE") != "" && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "e2e: commands of %s that no test has run:\n%s\n", page.path, strings.Join(left, "\n--\n"))
 		code = 1
@@ -100,8 +99,8 @@ func readVersions() error {
 	return nil
 }
 
-// shell runs a script in the repository's folder like a user, with the tools on PATH, and returns its output. It works also during the
-// clean-up of a test. E2E_EXEC is a command that runs it where the cluster's registries can be reached.
+// shell runs a script in the repository's folder with the tools on PATH, and returns its output. It also works during the clean-up of a
+// test. E2E_EXEC is a command that runs the script on a host that reaches the cluster's registries.
 func shell(t *testing.T, script string) string {
 	t.Helper()
 	args := append(strings.Fields(os.Getenv("E2E_EXEC")), "bash", "-euo", "pipefail", "-c", script)

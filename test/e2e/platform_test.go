@@ -32,7 +32,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// get asks the web front end at its node port, as a browser would.
+// get requests a path of the web front end at its node port, as a browser would.
 func get(ctx context.Context, path string) (int, string, error) {
 	service := &corev1.Service{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: platformNamespace, Name: "web"}, service); err != nil {
@@ -92,7 +92,7 @@ func testWeb(t *testing.T) {
 	answers(t, "/project-dataservice/base-api2/x", "gateway-master")
 }
 
-// Through web and proxy to services that proxy found in Eureka, with their databases open.
+// Calls services through web and proxy. proxy finds the services in Eureka, and the services open their databases.
 func testCalls(t *testing.T) {
 	for _, service := range []string{"auth-service", "api-manager-service", "API-DSADAPTER-SERVICE"} {
 		answers(t, "/project-dataservice/base-api1/call/"+service+"/x", service)
@@ -142,7 +142,7 @@ func testData(t *testing.T) {
 	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
 }
 
-// lease returns the current leader, and the time until another one may lead if it is silent.
+// lease returns the current leader, and the time after which another operator may become leader if the lease is not renewed.
 func lease(ctx context.Context) (holder string, duration time.Duration, err error) {
 	leases := &coordinationv1.LeaseList{}
 	if err := api.List(ctx, leases, client.InNamespace(operatorNamespace)); err != nil {
@@ -164,7 +164,7 @@ func testLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, _, _ := strings.Cut(holder, "_")
-	// SIGKILL on the spot: it cannot give the lease back.
+	// SIGKILL ends the operator before it can release the lease.
 	leader := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: name}}
 	if err := api.Delete(t.Context(), leader, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func testKubelet(t *testing.T) {
 	unchanged(t, before)
 }
 
-// watchUpgradeable watches the condition for OLM until its result is read: whether an upgrade had to wait.
+// watchUpgradeable watches the condition for OLM. The returned function reports whether an upgrade had to wait.
 func watchUpgradeable(t *testing.T) func() bool {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -253,7 +253,7 @@ func watchUpgradeable(t *testing.T) func() bool {
 	}
 }
 
-// diagnosed makes a failing test print the state that a person would look at.
+// diagnosed prints the state of the cluster if the test fails.
 func diagnosed(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -280,7 +280,7 @@ func diagnose(t *testing.T) {
 	}
 }
 
-// look takes a snapshot of the platform when all of its pods are ready: a probe may fail for a moment on a busy machine.
+// look takes a snapshot of the platform when all its pods are ready. On a busy machine, a probe may fail for a moment.
 func look(t *testing.T) (s oracle.Snapshot) {
 	t.Helper()
 	eventually(t, "all pods are ready", time.Minute, func(ctx context.Context) (err error) {
@@ -300,9 +300,9 @@ func look(t *testing.T) (s oracle.Snapshot) {
 	return s
 }
 
-// brought lists the changes by this version to a platform of the last release: the guard of the database's data, which the next pod of the
-// database has, the record of the data, the protocol of the database's port, and annotations on retained objects. No pod restarts for these. The pods of the Deployments are replaced, because their
-// charts have changed.
+// brought lists the changes that this version makes to a platform of the last release: the guard of the database's data, which takes effect
+// in the next pod of the database; the record of the data; the protocol of the database's port; annotations on retained objects. These
+// changes restart no pod. The pods of the Deployments are replaced, because their charts have changed.
 var brought = []string{
 	"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice",
 	"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0",
@@ -312,8 +312,8 @@ var brought = []string{
 	"ConfigMap/gateway-master", "Deployment/gateway-master", "ConfigMap/gateway-web", "Deployment/gateway-web", "ConfigMap/proxy", "Deployment/proxy",
 }
 
-// unchanged waits until everything is healthy and compares it with the state before: no pod was restarted or replaced, and nothing was
-// written, except for the named objects and the pods of named Deployments.
+// unchanged waits until everything is healthy and compares the state with an earlier snapshot. No pod was restarted or replaced, and
+// nothing was written, except the named objects and the pods of named Deployments.
 func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 	t.Helper()
 	without := func(state oracle.Snapshot) {
@@ -347,8 +347,8 @@ kubectl dataservice --namespace %s %s || code=$?
 echo "exit code $code"`, platformNamespace, arguments))
 }
 
-// testPlugin uses the kubectl plugin like a user, on real pods: it names a fault by the message of a real kubelet, and a rollback repairs
-// it.
+// testPlugin uses the kubectl plugin on real pods: the plugin names a fault by the message of a real kubelet, and a rollback repairs the
+// fault.
 func testPlugin(t *testing.T) {
 	says := func(arguments string, words ...string) {
 		t.Helper()
@@ -362,7 +362,7 @@ func testPlugin(t *testing.T) {
 	says("mysql "+sample+" -- --execute 'select 6 * 7'", "42", "exit code 0")
 	says("logs "+sample+" proxy --tail 1", "[proxy-", "exit code 0")
 
-	// The history begins with a change under this version.
+	// The history starts with the first change under this version.
 	shell(t, "kubectl patch --namespace "+platformNamespace+" dataservice "+sample+` --type merge --patch '{"spec": {"auth": {"env": {"HISTORY": "begins"}}}}'
 kubectl wait --namespace `+platformNamespace+` deployment/auth --for 'jsonpath={.spec.template.spec.containers[0].env[?(@.name=="HISTORY")].value}=begins' --timeout 1m`)
 	says("status "+sample, "Running", "exit code 0")

@@ -170,7 +170,7 @@ func TestKilledDuringARestore(t *testing.T) {
 
 const right = "the value that was acknowledged"
 
-// corrupt replaces the right value in the databases of some members by wrong ones. These members do not detect that.
+// corrupt writes a wrong value to the databases of some members. These members do not detect the wrong value.
 func (s *scene) corrupt(ordinals ...int) {
 	s.Helper()
 	for i, ordinal := range ordinals {
@@ -257,7 +257,7 @@ func TestCorruptMembers(t *testing.T) {
 	defer c.Close()
 	_, err = c.Put(s.Ctx, "value", right)
 	s.Must(err)
-	s.Pass(time.Second) // it is in all databases, and not only in the logs
+	s.Pass(time.Second) // the write is in all databases, and not only in the logs
 
 	before := s.ids()
 	began := time.Now()

@@ -166,7 +166,7 @@ func TestCauses(t *testing.T) {
 	for _, c := range causes(disks) {
 		s.named(c)
 	}
-	// The space of old revisions is freed: the files are rewritten, those of the leader last.
+	// The space of old revisions is freed: the database files are rewritten, the leader's file last.
 	for action, least := range map[membership.Action]int{
 		membership.ActionCompact: 1, membership.ActionDefrag: 3, membership.ActionMoveLeader: 1, membership.ActionDisarm: 1,
 	} {

@@ -55,8 +55,8 @@ func (s *scene) isParked() error {
 	return nil
 }
 
-// Under load, the number of members follows the spec, through 0 and back, and all pods are replaced. No acknowledged write is lost, and
-// clients hardly notice it.
+// Under load, the number of members follows the spec, through 0 and back, and all pods are replaced. No acknowledged write is lost, and the
+// pauses of clients are short.
 func TestChanges(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -226,7 +226,7 @@ func TestWrongImageThenTheRightOne(t *testing.T) {
 var (
 	// random matches the parts of texts that differ from run to run.
 	random = regexp.MustCompile(`\b[0-9a-f]{12,16}\b`)
-	// blamed is the pod that a message names first. Whether its status still says that it was killed depends on the kubelet.
+	// blamed is the pod that a message names first. The kubelet determines whether the pod's status still has the kill.
 	blamed = regexp.MustCompile(`pod my-etcd-cluster-\d: CrashLoopBackOff: container etcd ended with exit code 137; `)
 )
 

@@ -23,7 +23,7 @@ import (
 )
 
 // mortal makes each life of the operator end at an effect on etcd, or on an object of the API server other than a status. Lives alternate:
-// one ends before the effect, the next one after it, with the answer lost.
+// one life ends before the effect, the next life ends after the effect, and the answer is lost.
 type mortal struct {
 	stage.Lives
 

@@ -75,7 +75,7 @@ var losses = []loss{
 	{"bytes of the log flipped", func(s *scene, ordinal int) {
 		folder, err := s.VolumeFolder(s.Ctx, s.claim(ordinal))
 		s.Must(err)
-		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGSTOP, "etcd")) // it writes nothing any more
+		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGSTOP, "etcd")) // the stopped etcd writes nothing
 		s.Must(etcdtest.FlipWAL(folder))
 		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "etcd"))
 	}},
@@ -108,8 +108,8 @@ func (s *scene) neverVotedEmpty(ordinal int, before map[int32]string) {
 	}
 }
 
-// Under load, each fault heals in time. A member that crashes recovers. A member with a lost or damaged volume is replaced by a new one,
-// which gets the data from the other members and never votes without it. The full form, which runs alone, checks the promised times.
+// Under load, each fault heals in time. A member that crashes recovers. A member with a lost or damaged volume is replaced by a new member,
+// which gets the data from the other members and never votes without the data. The full form, which runs alone, checks the promised times.
 func TestFaults(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -186,7 +186,7 @@ func TestPaused(t *testing.T) {
 		s.Must(s.Kill(pod, syscall.SIGSTOP, "etcd"))
 		s.unready()
 		s.during(what+" is paused", while)
-		_ = s.Kill(pod, syscall.SIGCONT, "etcd") // the liveness probe may have ended it
+		_ = s.Kill(pod, syscall.SIGCONT, "etcd") // the liveness probe may have ended etcd
 		t.Logf("%s was paused for %s: all healthy %.1f s after its continuation", what, while, s.ready(3).Seconds())
 	}
 
@@ -275,7 +275,7 @@ func onDisks(t *testing.T) (*scene, *slowdisk.Disks) {
 	return s, d
 }
 
-// A member with a slow disk stays a member: none is removed, no pod is replaced, and the members stay one cluster.
+// A member with a slow disk stays a member: no member is removed, no pod is replaced, and the members stay one cluster.
 func TestSlowDisk(t *testing.T) {
 	s, d := onDisks(t)
 	cluster, before, load := s.get().Status.ClusterID, s.ids(), s.load()

@@ -42,7 +42,7 @@ func (s *scene) size(ordinal int) string {
 	return harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, s.claim(ordinal)).Spec.Resources.Requests.Storage().String()
 }
 
-// A full volume grows while its etcd cannot run, and etcd comes back with its data. No other volume grows.
+// A full volume grows while its etcd cannot run. Then etcd starts with its data. No other volume grows.
 func TestFullVolumeGrows(t *testing.T) {
 	s := onVolumes(t)
 	s.start()

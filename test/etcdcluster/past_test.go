@@ -90,7 +90,7 @@ func (s *scene) reports(phase etcdv1.Phase, texts ...string) {
 	})
 }
 
-// noted waits until the annotation of a pod's claim has the present position of the pod's data, or a later one.
+// noted waits until the annotation of a pod's claim has the present position of the pod's data, or a later position.
 func (s *scene) noted(ordinal int) {
 	s.Helper()
 	c, err := s.dial(s.pod(ordinal))
@@ -108,7 +108,7 @@ func (s *scene) noted(ordinal int) {
 	})
 }
 
-// another replaces a held pod by a new one on the same volume, which is held, too.
+// another replaces a held pod by a new pod on the same volume. The new pod is held, too.
 func (s *scene) another(ordinal int) {
 	s.Helper()
 	uid := s.pod(ordinal).UID
@@ -119,8 +119,8 @@ func (s *scene) another(ordinal int) {
 	})
 }
 
-// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its disk, and the other one
-// is stopped. No quorum without the write may form.
+// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its disk, and the other is
+// stopped. No quorum without the write may form.
 func oneDisk(s *scene) {
 	leader, follower := s.leads()
 	third := 3 - leader - follower
@@ -153,8 +153,8 @@ func (s *scene) silent(prefix string, ordinals ...int) {
 }
 
 // ofThePast restores the volume of a member to an earlier state. This member and the stopped member would form a quorum without
-// acknowledged writes. The restored member never votes: in the same pod because of the pod's note, although the operator did not see the
-// writes; in a new pod because of the operator's annotation on its claim.
+// acknowledged writes. The restored member never votes. In the same pod, the pod's note prevents the vote, although the operator did not
+// see the writes. In a new pod, the operator's annotation on the pod's claim prevents the vote.
 func ofThePast(samePod bool) func(*scene) {
 	return func(s *scene) {
 		leader, old := s.leads()
@@ -222,8 +222,8 @@ func (s *scene) allHeld(do func(ordinal int)) {
 	}
 }
 
-// claimsGo deletes all claims, as by mistake, and then ends all containers: no pod is deleted, and the data stays. A person deletes one pod
-// at a time, and nothing is lost.
+// claimsGo deletes all claims, like a user by mistake, and then ends all containers: no pod is deleted, and the data stays. Then a person
+// deletes one pod at a time, and no data is lost.
 func claimsGo(s *scene) {
 	s.put(20, "before-claims", 0, 1, 2)
 	pods := s.uids()
@@ -256,7 +256,7 @@ func claimsGo(s *scene) {
 }
 
 // allOfThePast restores all volumes to an earlier state: nothing starts. With consent, the cluster continues once with the newest volume. A
-// resource that is created again with the same token, as GitOps does, does not use the token again, whatever the record has.
+// resource that is created again with the same token, as GitOps does, does not use the token again, regardless of the record.
 func allOfThePast(s *scene) {
 	s.put(20, "long-before", 0, 1, 2)
 	s.Pass(time.Second) // an etcd that continues alone keeps only entries that it has received as committed, which a member does a moment later
@@ -276,7 +276,7 @@ func allOfThePast(s *scene) {
 	for ordinal := range 3 {
 		s.crash(ordinal)
 	}
-	s.ready(3) // with the data that they have since then
+	s.ready(3) // all members are ready with the data of that time
 
 	s.forget()
 	s.Until("the record was created again", func() error { return harness.Mentions(s.record(), `"tokens":"1"`) })

@@ -208,7 +208,7 @@ func (s *scene) secret(suffix string) map[string][]byte {
 	return found.Data
 }
 
-// rotated returns the reason why the former authorities are not replaced by new ones, or nil.
+// rotated returns the reason why the former authorities are not replaced by new authorities, or nil.
 func (s *scene) rotated(before map[string][]byte) error {
 	now := s.secret("-ca")
 	for _, key := range []string{"ca.crt", "ca.key", "peer-ca.crt", "peer-ca.key"} {
@@ -262,7 +262,7 @@ func TestAuthoritiesAreReplacedUnderMembers(t *testing.T) {
 	s.isAsBefore(cluster, members)
 	s.harmless()
 	for _, pod := range s.pods() {
-		mixed := former.Clone() // it trusts the server, so any refusal comes from the server
+		mixed := former.Clone() // the client trusts the server, so any refusal comes from the server
 		current, _, err := s.credentials()
 		s.Must(err)
 		s.Must(s.opens(current, pod))
@@ -336,8 +336,8 @@ func (s *scene) namesStrangers(secrets map[string]map[string][]byte, uids map[st
 }
 
 // All four Secrets are replaced while no operator runs, as by a restore of another cluster's Secrets. The members continue with the
-// authorities of their start. The next operator names the Secret and changes nothing. The cluster continues with the former Secrets, or
-// with the new ones once every member that does not trust them has ended.
+// authorities of their start. The next operator names the Secret and changes nothing. The cluster continues with the former Secrets. It
+// continues with the new Secrets once every member that does not trust them has ended.
 func TestSecretsAreExchangedWithoutAnOperator(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -27,7 +27,7 @@ import (
 )
 
 // watchdog checks each change of an operator. Before the operator deletes a pod, and after it has removed a member, the watchdog reads from
-// the members whether the remaining ones are a quorum.
+// the members whether the remaining members are a quorum.
 type watchdog struct {
 	scene *scene
 
@@ -199,7 +199,8 @@ func (s *scene) load() *etcdtest.Load {
 // moved limits the time between a move of the leader, or the deletion of a pod, and a failed request that it explains.
 const moved = 4 * time.Second
 
-// explained counts the failed requests of a load by the operator's effect at that time. It fails the test if a request failed without one.
+// explained counts the failed requests of a load by the operator's effect at that time. It fails the test if a request failed without such
+// an effect.
 func (s *scene) explained(load *etcdtest.Load) {
 	s.Helper()
 	leader, pod, neither := 0, 0, 0

@@ -29,7 +29,7 @@ func (c Client) Create(ctx context.Context, host, password, data string) error {
 	return err
 }
 
-// Copy copies the data of another member. The member refuses it if it has data.
+// Copy copies the data of another member. A member that has data refuses the copy.
 func (c Client) Copy(ctx context.Context, host, password, from string) error {
 	_, err := c.do(ctx, http.MethodPut, "http://"+host+":8080/copy?from="+from, password)
 	return err

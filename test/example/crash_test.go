@@ -24,9 +24,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The operator crashes at each write of the life of a Ledger, those to its members included: before it is sent, after it took effect, and with its
-// answer lost. The next operator reaches the same end state, and each step has taken effect once and in order. The number of writes varies, so `make
-// test` omits this test.
+// The operator crashes at each write of the life of a Ledger, including writes to its members. The crash occurs before the write is sent,
+// after its effect, or when its answer is lost. The next operator reaches the same end state, and each step has taken effect once and in
+// order. The number of writes varies, so `make test` omits this test.
 func TestCrash(t *testing.T) {
 	harness.Long(t)
 	base := newScene(t)
@@ -57,7 +57,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// live creates and changes a Ledger. When the operator crashes, the next one continues.
+// live creates and changes a Ledger. When the operator crashes, the next operator continues.
 func (s *scene) live(op *operator) {
 	s.Helper()
 	for pods, act := range []func(){

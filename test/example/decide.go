@@ -14,7 +14,7 @@ type Record struct {
 // Member is a pod of a ledger.
 type Member struct {
 	Pod, UID, IP string
-	Problem      string // why it does not answer; empty if it answers
+	Problem      string // why the member does not answer; empty if the member answers
 	Data         string // identifies the data on its volume; empty without any
 }
 
@@ -68,8 +68,8 @@ type Verdict struct {
 	Step    *Step  // nil if there is nothing to do, or only a user can act
 }
 
-// Decide returns the state of a ledger and the next step. Rules run in order: each relies on those before it. A ledger with a record gets no
-// new data: an empty volume then means loss.
+// Decide returns the state of a ledger and the next step. Rules run in order: each rule relies on the earlier rules. A ledger with a record
+// gets no new data: an empty volume then means loss.
 func Decide(replicas int, obs Observation) Verdict {
 	if wait := waits(replicas, obs); wait != "" {
 		return Verdict{State: Waiting, Message: wait}

@@ -190,7 +190,7 @@ func (k *Kind) Decide(l *Ledger, _ reconcile.PlanSeen, obs *Observation) reconci
 	return reconcile.Decision{LookAgain: atRest}
 }
 
-// take takes a step if its record and its pods are still those of the decision, as the API server has them.
+// take runs a step if the API server still has the record and the pods of the decision.
 func (k *Kind) take(ctx context.Context, l *Ledger, obs *Observation, step Step) error {
 	cluster := database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, l)}
 	record, at, err := records.Observe(ctx, k.live, cluster.Owner)

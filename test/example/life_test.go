@@ -167,8 +167,8 @@ func TestLoss(t *testing.T) {
 	s.hasReason(reconcile.ReasonCredentialsFailed)
 }
 
-// A kind whose CRD is absent waits for it: discovery is requested now and then, nothing is watched and nothing fails. Once the CRD is
-// installed, the same process reconciles its resources.
+// A kind whose CRD is absent waits for the CRD: the operator repeats the discovery from time to time, watches nothing, and reports no
+// failure. Once the CRD is installed, the same process reconciles the resources.
 func TestAbsentCRD(t *testing.T) {
 	s := newScene(t)
 	absent := schema.GroupVersion{Group: s.Namespace + ".d3os-product.com.d3os", Version: "v1alpha1"} // in no other test

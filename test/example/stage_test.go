@@ -134,7 +134,7 @@ func (s *scene) hasReason(reason string) {
 	})
 }
 
-// written fails the test unless an operator wrote these objects since a mark, and no others.
+// written fails the test unless an operator wrote these objects since a mark, and no other objects.
 func (s *scene) written(op *operator, mark int, want ...string) {
 	s.Helper()
 	if diff := harness.Difference(harness.Objects(op.Since(mark, func(r harness.Sent) bool { return r.WritesObject() })), want); diff != "" {
@@ -244,7 +244,7 @@ func (m *members) lose() {
 	clear(m.data)
 }
 
-// patience bounds each wait. Only a hang exhausts it; the machine may be busy.
+// patience is the time limit of each wait. Only a hang exceeds it, even on a busy machine.
 const patience = 5 * time.Minute
 
 var suite = &stage.Suite{
@@ -262,7 +262,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// install installs the CRD of Ledgers in an API group and waits until they are served.
+// install installs the CRD of Ledgers in an API group and waits until the API server serves them.
 func install(ctx context.Context, gv schema.GroupVersion) error {
 	data, err := os.ReadFile("crd.yaml")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// probe has the fields of the API's probes: those of Kubernetes, and one more.
+// probe has the fields of the API's probes: the fields of Kubernetes' probes, and one more field.
 type probe struct {
 	Disabled bool `json:"disabled,omitempty"`
 }

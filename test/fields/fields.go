@@ -26,7 +26,7 @@ import (
 type Case struct {
 	// Field is the field under test, as a path in the spec: mysql.users[].databases.
 	Field string `json:"field"`
-	// What distinguishes several cases of the same field.
+	// The difference between several cases of the same field.
 	What string `json:"what,omitempty"`
 	// Base is the DataService that is changed: a file of the folder bases. Default: base.
 	Base string `json:"base,omitempty"`
@@ -191,7 +191,7 @@ type Difference struct {
 // Empty reports whether nothing changes.
 func (d Difference) Empty() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
 
-// Compare returns the difference of two renderings, in the order of the second one.
+// Compare returns the difference of two renderings, in the order of the second rendering.
 func Compare(before, after []*unstructured.Unstructured) Difference {
 	var d Difference
 	was, is := ByID(before), ByID(after)
@@ -224,7 +224,7 @@ func ByID(objects []*unstructured.Unstructured) map[string]*unstructured.Unstruc
 	return found
 }
 
-// digest is the annotation by which the operator decides whether to write an object. Its name is written out here, because it must not
+// digest is the annotation by which the operator decides whether to write an object. Its name is a literal here, because it must not
 // change: the operator does not recognize an object without it.
 const digest = "d3os-product.com.d3os/digest"
 

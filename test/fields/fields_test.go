@@ -43,8 +43,8 @@ func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstr
 	return objects
 }
 
-// Every case changes manifests, and the golden file of its base lists the changed leaves. A reviewer reads that as the effect of each
-// field.
+// Every case changes manifests, and the golden file of its base lists the changed leaves. The golden file shows a reviewer the effect of
+// each field.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	bases, err := Bases()
@@ -175,7 +175,7 @@ func flatten(leaves map[string]string, path string, value any) {
 	}
 }
 
-// Two cases with the same name would share an entry of the golden files, and a base without cases has no use.
+// Two cases with the same name would share an entry of the golden files. A base without cases has no use.
 func TestCasesAndBasesAreUsed(t *testing.T) {
 	t.Parallel()
 	names, used := map[string]bool{}, map[string]bool{}

@@ -38,8 +38,8 @@ func faulty(p *fault.Process) func(*rest.Config, *manager.Options) {
 	return func(config *rest.Config, _ *manager.Options) { config.Wrap(p.Wrap) }
 }
 
-// The operator crashes at every write of a switch and of the switch back: before the request is sent, after it took effect, and with its
-// answer lost. The next operator completes the switch. The short form has every thirteenth of these crashes.
+// The operator crashes at every write of a switch and of the switch back: before the request is sent, after its effect, and with a lost
+// answer. The next operator completes the switch. The short form has every thirteenth of these crashes.
 func TestASwitchThroughCrashes(t *testing.T) {
 	harness.Long(t)
 	e := start(t)
@@ -89,8 +89,8 @@ func TestASwitchThroughCrashes(t *testing.T) {
 	t.Logf("%d switches, a crash in %d of them", switches, switches-last)
 }
 
-// A new operator reads old lists first, from before the switch. It creates the old database's workload again, and no server starts on its
-// volume. After the operator has read the present state, everything is as before.
+// A new operator first reads old lists, from before the switch. It creates the old database's workload again, and no server starts on its
+// volume. After the operator has read the present state, the state equals the state before.
 func TestASwitchAndAStaleCache(t *testing.T) {
 	harness.Long(t)
 	e, op := guardedBy(t, scaled("StatefulSet"))
@@ -216,7 +216,7 @@ func mysqld(args []string) error {
 	return serve(os.Getenv("POD_IP") + ":3306")
 }
 
-// alone writes a file into the folder if another server runs already. The lock ends with the process, in whatever way it ends.
+// alone writes a file into the folder if another server runs already. The lock ends when the process ends, for any reason.
 func alone(folder string) error {
 	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

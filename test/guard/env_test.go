@@ -260,8 +260,8 @@ func (e *env) never(what string, happens func() bool) {
 
 var kinds = []string{"StatefulSet", "Deployment"}
 
-// forEach runs a test once for each kind of workload, with an operator and a running database. If the operator treats both kinds alike,
-// only the long form has the second one.
+// forEach runs a test once for each kind of workload, with an operator and a running database. If the operator treats both kinds in the
+// same way, only the long form tests the second kind.
 func forEach(t *testing.T, test func(e *env, op *stage.Operator)) {
 	t.Helper()
 	t.Parallel()

@@ -47,7 +47,7 @@ func TestALostClaimIsNotFilled(t *testing.T) {
 	}
 }
 
-// The operator creates the claim of a Deployment. It creates none where data is expected.
+// The operator creates the claim of a Deployment. It creates no claim where data is expected.
 func TestALostClaimOfADeploymentIsNotCreated(t *testing.T) {
 	harness.Long(t)
 	e, _ := guardedBy(t, of("Deployment"))
@@ -140,8 +140,8 @@ func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
 	})
 }
 
-// An operator that introduces the guard restarts no database: a StatefulSet's next pod has the guard, and a Deployment's pods have it after
-// their next change. Afterwards, a newer image of the agent restarts no database either.
+// An operator that introduces the guard restarts no database. The next pod of a StatefulSet has the guard. The pods of a Deployment have
+// the guard after their next change. Afterwards, a newer image of the agent restarts no database either.
 func TestTheGuardIsAddedWithoutARestart(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -212,7 +212,7 @@ func endsAfter(writes int64) func(*rest.Config, *manager.Options) {
 	}
 }
 
-// An operator that ends after any of the writes that introduce the guard leaves a running database. The next operator completes them.
+// An operator that ends after any of the writes that introduce the guard leaves a running database. The next operator completes the writes.
 func TestTheOperatorEndsWhileItAddsTheGuard(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

@@ -20,8 +20,8 @@ type takeOver struct {
 	name  string
 	limit time.Duration // until another replica leads
 	away  func(*replica)
-	back  func(*replica) // when another replica works; the first replica must then end
-	clean bool           // it ends without an error
+	back  func(*replica) // called when another replica works; the first replica must then end
+	clean bool           // the first replica ends without an error
 }
 
 // A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at the same time, and the result is
@@ -89,7 +89,7 @@ func TestRollingRestart(t *testing.T) {
 	s.judge("rolling")
 }
 
-// succeeded waits until another one works, and returns how long after a point in time it led.
+// succeeded waits until another replica works. It returns the time from a given moment until that replica led.
 func (s *scene) succeeded(leader *replica, at time.Time) time.Duration {
 	s.Helper()
 	s.until("another one works", func() bool {

@@ -36,7 +36,7 @@ type replica struct {
 	err     error
 }
 
-// start starts one more replica of a stage, and waits until its cache is filled and it leads or waits to.
+// start starts one more replica of a stage, and waits until its cache is filled. The replica then leads, or waits for the Lease.
 func (s *scene) start() *replica {
 	s.Helper()
 	s.replicas++
@@ -51,7 +51,7 @@ func (s *scene) start() *replica {
 		close(r.ended)
 	}()
 	s.Cleanup(func() {
-		_ = r.command.Process.Kill() // it may have ended
+		_ = r.command.Process.Kill() // the process may have ended
 		<-r.ended
 		if log := r.log.String(); s.Failed() {
 			s.Logf("log of %s:\n%s", r.name, log[max(0, len(log)-4000):])
@@ -133,10 +133,10 @@ func newProxy(t *testing.T, to string) *proxy {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// cut lets nothing through from now on, without a word to either side.
+// cut stops all traffic, without a message to either side.
 func (p *proxy) cut() { p.open.Lock() }
 
-// heal lets traffic through again. Earlier data is lost, because connections are reset before.
+// heal permits traffic again. Earlier data is lost, because connections are reset before.
 func (p *proxy) heal() {
 	p.reset()
 	p.open.Unlock()

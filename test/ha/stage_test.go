@@ -38,14 +38,14 @@ const (
 	unrest = 60 * time.Millisecond
 )
 
-// scene is a namespace with a DataService and the replicas that care for it.
+// scene is a namespace with a DataService and the replicas of the operator that reconcile it.
 type scene struct {
 	*stage.Stage
 
 	replicas     int // started so far
 	service      *dsv1.DataService
 	plan         oracle.State    // the plan of its first spec
-	leads, works []time.Duration // of each take-over: until another one led, and had written
+	leads, works []time.Duration // times of each take-over: until another replica led, and until that replica had written
 }
 
 // newScene brings a DataService up with the first replica, which leads from then on.
@@ -109,7 +109,7 @@ func (s *scene) disturbOnce(ctx context.Context, n int) error {
 // settle restores the first spec of the DataService and compares the result with the state at the start.
 func (s *scene) settle() {
 	s.Helper()
-	s.ChangeReady(s.service.Name, harness.Fields{"auth": harness.Fields{"env": nil}}) // which the sample has not
+	s.ChangeReady(s.service.Name, harness.Fields{"auth": harness.Fields{"env": nil}}) // the sample does not set this field
 	s.Until("the objects are as they were", func() error {
 		if diff := oracle.Diff(s.plan, s.objects()); diff != "" {
 			return errors.New(diff)

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harness has the code that all suites on a simulated cluster share.
+// Package harness contains code that is common to all suites on a simulated cluster.
 package harness
 
 import (
@@ -35,7 +35,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Connect returns a client that acts as the user of config, installs the CRDs with owner as field manager, and waits until they are served.
+// Connect returns a client for config, installs the CRDs with owner as field manager, and waits until the API server serves them.
 func Connect(ctx context.Context, config *rest.Config, owner string) (client.WithWatch, error) {
 	scheme, err := manager.Scheme()
 	if err != nil {
@@ -61,10 +61,10 @@ func Connect(ctx context.Context, config *rest.Config, owner string) (client.Wit
 	return api, nil
 }
 
-// servedWithin bounds the time until a CRD is served. It is exceeded only if the API server hangs.
+// servedWithin bounds the time until the API server serves a CRD. The time exceeds it only if the API server hangs.
 const servedWithin = 5 * time.Minute
 
-// Install applies a CRD with owner as field manager and waits until it is served.
+// Install applies a CRD with owner as field manager, and waits until the API server serves it.
 func Install(ctx context.Context, api client.Client, definition *unstructured.Unstructured, owner string) error {
 	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(definition), client.FieldOwner(owner), client.ForceOwnership); err != nil {
 		return err
@@ -131,7 +131,7 @@ func Difference(got, want []string) string {
 	return cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got)))
 }
 
-// FinalError is an error after which waiting is pointless: Within returns it immediately.
+// FinalError is an error that waiting cannot resolve: Within returns it immediately.
 type FinalError struct{ Err error }
 
 func (e *FinalError) Error() string { return e.Err.Error() }
@@ -139,8 +139,8 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// Within waits until holds returns nil, and returns its last error when the time is up. It calls holds when the channel of moved closes,
-// and at an interval, because the channel does not report every change.
+// Within waits until holds returns nil, and returns its last error when the time is up. It calls holds when the channel of moved closes. It
+// also calls holds at an interval, because the channel does not report every change.
 func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func() error) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -165,7 +165,7 @@ func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func
 // AtOnce sets the number of parallel tests of this process, unless the command line sets it.
 func AtOnce(tests int) {
 	if !Given("test.parallel") {
-		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // the flag takes any number
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // Set fails for no integer
 	}
 }
 
@@ -179,8 +179,8 @@ func Given(name string) bool {
 	return given
 }
 
-// Long marks a test that `make test` (go test -short) and .ci/run skip, and that `make verify` runs. It takes a minute or more of processor
-// time, and a shorter test of its package covers the same parts together.
+// Long skips a test in `make test` (go test -short) and in .ci/run. `make verify` runs the test. Such a test takes a minute or more of
+// processor time, and a shorter test of its package covers the same code.
 func Long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -188,9 +188,9 @@ func Long(t *testing.T) {
 	}
 }
 
-// Bound returns the time limit of an operation. The promised time holds if the suite has the machine to itself (full: make suite-etcd or
-// make suite-redis). In make test, other packages use the same cores, and the limit is five times as long: an etcd with one member took no
-// write for 4.3 s there, because its process got no processor time.
+// Bound returns the time limit of an operation. The limit is the promised time if no other process uses the machine (full: make suite-etcd
+// or make suite-redis). In make test, other packages use the same cores, and the limit is five times as long: an etcd with one member got
+// no processor time there, and accepted no write for 4.3 s.
 func Bound(promised time.Duration, full bool) time.Duration {
 	if full {
 		return promised

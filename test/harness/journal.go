@@ -22,13 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Journal watches a namespace. It stores the current objects and all changes in their order of arrival.
+// Journal watches a namespace. It stores the current objects, and all changes in the order of their arrival.
 type Journal struct {
-	News // of every change
+	News // raised at every change
 
 	mu      sync.Mutex
 	current map[string]client.Object // kind/name
-	last    map[string]string        // kind/name: the resource version of its last change or of its deletion
+	last    map[string]string        // kind/name: the resource version of the last change or of the deletion
 	history []Change
 
 	api       client.Client
@@ -36,7 +36,7 @@ type Journal struct {
 	lists     []client.ObjectList
 	cancel    context.CancelFunc
 	followers sync.WaitGroup
-	err       error // the cause of the end of a watch
+	err       error // the error that ended a watch
 }
 
 // Change is one watch event.
@@ -72,15 +72,16 @@ func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lis
 	return j, nil
 }
 
-// Close ends the watches, and returns the error if one has ended earlier.
+// Close ends the watches. It returns the error of a watch that ended earlier.
 func (j *Journal) Close() error {
 	j.cancel()
 	j.followers.Wait()
 	return j.err
 }
 
-// follow records the events of a watch until the context ends. The API server ends a watch that lags behind, and a watch that begins while
-// the API server's cache is older than its storage. follow then watches again from the last version, as client-go's reflector does.
+// follow records the events of a watch until the context ends. The API server ends two kinds of watches: a watch that is too slow, and a
+// watch that begins while the API server's cache is older than its storage. follow then watches again from the last version, as client-go's
+// reflector does.
 func (j *Journal) follow(ctx context.Context, api client.WithWatch, w watch.Interface, list client.ObjectList, namespace string) error {
 	version := ""
 	for ctx.Err() == nil {
@@ -127,8 +128,8 @@ func (j *Journal) Since(mark int) []Change {
 	return slices.Clone(j.history[mark:])
 }
 
-// InOrder returns the changes after a mark in the order in which the API server wrote them. The order of Since is that of arrival, which
-// differs between kinds, because each kind has a separate watch.
+// InOrder returns the changes after a mark in the order in which the API server wrote them. Since returns them in the order of arrival,
+// which differs between kinds, because each kind has a separate watch.
 func (j *Journal) InOrder(mark int) []Change {
 	changes := j.Since(mark)
 	slices.SortStableFunc(changes, func(a, b Change) int {
@@ -141,7 +142,7 @@ func (j *Journal) InOrder(mark int) []Change {
 	return changes
 }
 
-// Mark returns the current place in the history.
+// Mark returns the current position in the history.
 func (j *Journal) Mark() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -215,7 +216,7 @@ func IDs(objects []client.Object) []string {
 	return found
 }
 
-// CatchUp waits until the journal has all changes that the API server had made when it was called.
+// CatchUp waits until the journal has all changes that the API server made before the call.
 func (j *Journal) CatchUp(ctx context.Context) error {
 	var all errgroup.Group
 	for _, list := range j.lists {
@@ -256,7 +257,7 @@ func (j *Journal) catchUp(ctx context.Context, list client.ObjectList) error {
 	}
 }
 
-// missing returns the objects of a list that the journal does not have yet.
+// missing names the objects of a list that the journal does not have yet.
 func (j *Journal) missing(kind string, live *metav1.PartialObjectMetadataList) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

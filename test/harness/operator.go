@@ -38,7 +38,7 @@ type Operator struct {
 	err    error
 }
 
-// Start starts an operator, with additional kinds if register has any. It does not wait until the operator is active.
+// Start starts an operator. register, if not empty, adds kinds. Start does not wait until the operator is active.
 func Start(ctx context.Context, config *rest.Config, options manager.Options, register ...func(*manager.Operator) error) (*Operator, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	mgr, err := manager.New(ctx, config, options)
@@ -109,7 +109,7 @@ type Sent struct {
 	Request
 
 	At   time.Time
-	Code int // of the answer; 0 for none
+	Code int // status code of the answer; 0 for none
 }
 
 func (s Sent) String() string { return fmt.Sprintf("%s -> %d", s.Request, s.Code) }
@@ -149,7 +149,7 @@ func (r *Record) Add(request Request) (answered func(code int)) {
 	}
 }
 
-// Mark returns the current place in the record.
+// Mark returns the current position in the record.
 func (r *Record) Mark() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *Record) Since(mark int, is func(Sent) bool) []Sent {
 	return found
 }
 
-// Objects returns kind and name of the objects of requests, sorted and without duplicates.
+// Objects returns kind and name of the requests' objects, sorted and without duplicates.
 func Objects(sent []Sent) []string {
 	kinds := map[string]string{}
 	for _, gvk := range object.Kinds {
@@ -191,7 +191,7 @@ type Request struct {
 	Resource  string // deployments, dataservices/status
 	Namespace string
 	Name      string
-	Initial   bool // the start of a cache: a list of some version, or a watch that begins with a list
+	Initial   bool // the start of a cache: a list at any version, or a watch that begins with a list
 }
 
 func (r Request) String() string {
@@ -215,14 +215,14 @@ func (r Request) WritesObject() bool {
 	return r.Writes() && !strings.Contains(r.Resource, "/") && r.Resource != histories
 }
 
-// histories is the resource that holds earlier specs.
+// histories is the resource that stores earlier specs.
 const histories = "controllerrevisions"
 
 // WritesHistory reports whether the request adds a spec to a history, or deletes one.
 func (r Request) WritesHistory() bool { return r.Writes() && r.Resource == histories }
 
-// ReadsHistory reports whether the request lists the specs of a history. The operator does so when a history is full, to delete the oldest
-// spec.
+// ReadsHistory reports whether the request lists the specs of a history. The operator sends such a request only if a history is full, to
+// delete the oldest spec.
 func (r Request) ReadsHistory() bool { return r.Verb == "list" && r.Resource == histories }
 
 // resolver reads the paths of requests as the API server does.
@@ -230,9 +230,9 @@ var resolver = request.RequestInfoFactory{
 	APIPrefixes: map[string]sets.Empty{"api": {}, "apis": {}}, GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
 }
 
-// Parse returns the target of a request to the API server. A discovery request has its path as resource.
+// Parse returns the target of a request to the API server. For a discovery request, Resource is the path.
 func Parse(method string, u *url.URL, contentType string) Request {
-	info, _ := resolver.NewRequestInfo(&http.Request{Method: method, URL: u}) // after an error, the parsed part is enough
+	info, _ := resolver.NewRequestInfo(&http.Request{Method: method, URL: u}) // after an error, the fields that were parsed are enough
 	r := Request{
 		Verb: info.Verb, Group: info.APIGroup, Resource: path.Join(info.Resource, info.Subresource), Namespace: info.Namespace, Name: info.Name,
 	}
@@ -246,7 +246,7 @@ func Parse(method string, u *url.URL, contentType string) Request {
 		r.Verb = "apply"
 	}
 	if r.Resource == "namespaces" {
-		r.Namespace = "" // a namespace is not inside a namespace
+		r.Namespace = "" // a Namespace object is in no namespace
 	}
 	r.Initial = query.Get("sendInitialEvents") == "true" || r.Verb == "list" && query.Has("resourceVersion")
 	return r

@@ -19,12 +19,12 @@ import (
 type OriginalComponent struct {
 	Name    string
 	Port    int32
-	Configs map[string]string // name of a ConfigMap to the name of its file
+	Configs map[string]string // name of a ConfigMap -> name of its file
 }
 
 const applicationFile = "application.yml"
 
-// OriginalComponents are the sample's components that have objects. The twelfth, uuc, is a third party and has none.
+// OriginalComponents are the sample's components that have objects. The twelfth component, uuc, is a third party without objects.
 var OriginalComponents = []OriginalComponent{
 	{"mysql-dataservice", 3306, map[string]string{"mysql-dataservice": "my.cnf", "mysql-dataservice-init": "sdh_auth.sql"}},
 	{"eureka", 8761, nil},
@@ -61,7 +61,7 @@ func originalConfig(config string) string {
 	return "server: {}\n"
 }
 
-// Objects returns the component's objects, as the original operator labelled and owned them.
+// Objects returns the component's objects with the original operator's labels and owners.
 func (c OriginalComponent) Objects(ds *dsv1.DataService) []client.Object {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{

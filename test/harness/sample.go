@@ -41,7 +41,7 @@ func With(ds *unstructured.Unstructured, changes ...Fields) *unstructured.Unstru
 	for _, c := range changes {
 		Merge(ds.Object, Fields{"spec": c})
 	}
-	data, err := json.Marshal(ds) // leaves only types that an unstructured object can have
+	data, err := json.Marshal(ds) // leaves only types that an unstructured object may have
 	if err == nil {
 		err = json.Unmarshal(data, ds)
 	}
@@ -51,7 +51,7 @@ func With(ds *unstructured.Unstructured, changes ...Fields) *unstructured.Unstru
 	return ds
 }
 
-// Sample returns the sample with changes, without its node port: a node port can be used only once in a cluster.
+// Sample returns the sample with changes, and without its node port: a cluster can use a node port only once.
 func Sample(changes ...Fields) *unstructured.Unstructured {
 	return Read(SampleFile, append([]Fields{{"web": Fields{"nodePort": nil}}}, changes...)...)
 }
@@ -158,8 +158,8 @@ func HasCondition(ds *dsv1.DataService, kind string, status metav1.ConditionStat
 	return Mentions(c.Message, words...)
 }
 
-// Mentions returns an error if a text lacks one of the words, or nil. It treats any white space as one space, because conditions replace
-// the white space in quoted errors of the API server.
+// Mentions returns an error if a text lacks one of the words, or nil. Any white space counts as one space, because conditions replace the
+// white space in quoted errors of the API server.
 func Mentions(text string, words ...string) error {
 	for _, word := range words {
 		if !strings.Contains(oneSpaced(text), oneSpaced(word)) {
@@ -171,11 +171,11 @@ func Mentions(text string, words ...string) error {
 
 func oneSpaced(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// RestoredTo is the moment to which the database of a RestoredClaim was restored.
+// RestoredTo is the time to which the database of a RestoredClaim was restored.
 const RestoredTo = "2026-01-02T15:29:59Z"
 
-// RestoredClaim returns the claim of a database as a DataRestore leaves it. The claim names the passwords of the database that was backed
-// up.
+// RestoredClaim returns the claim that a DataRestore creates for a database. The claim names the Secret with the passwords of the backed-up
+// database.
 func RestoredClaim(namespace, platform, from, database string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inject shows that a text in a spec is a text in the manifests and nothing else: two
-// specs that differ in one text have manifests that differ in that text alone.
+// Package inject shows that a text in a spec is only a text in the manifests: two specs that differ in one text have manifests that differ
+// only in that text.
 package inject
 
 import (
@@ -22,10 +22,10 @@ import (
 	"d3os.com/d3os-operator/test/fields"
 )
 
-// Neutral is a text that means nothing to anyone.
+// Neutral is a text without a special meaning in any format.
 const Neutral = "NEUTRAL"
 
-// Set returns a copy of a value in which each text that is Neutral is another.
+// Set returns a copy of a value in which another text replaces each text that is Neutral.
 func Set(value any, text string) any {
 	return walk(value, func(old string) (string, bool) { return text, old == Neutral })
 }
@@ -103,14 +103,14 @@ func forms(text string) []string {
 	name := strings.NewReplacer(" ", `\ `, ":", `\:`, "=", `\=`).Replace(properties.String())
 	found = append(found, properties.String(), name)
 	for _, form := range slices.Clone(found) {
-		found = append(found, `\`+form) // which escape a blank at the start
+		found = append(found, `\`+form) // the form with an escaped blank at the start
 	}
-	return append(found, strings.TrimRight(text, "/")) // of a url
+	return append(found, strings.TrimRight(text, "/")) // the form of a URL without the last slash
 }
 
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// same returns an error unless a value with the text equals the one with Neutral, except for the text.
+// same returns an error unless a value with the text equals the value with Neutral, apart from the text.
 func same(neutral, with any, forms []string) error {
 	switch n := neutral.(type) {
 	case string:
@@ -152,7 +152,7 @@ func sameMap(neutral, with map[string]any, forms []string) error {
 	}
 	for key := range neutral {
 		if strings.HasPrefix(key, "checksum/") || strings.HasSuffix(key, "/digest") {
-			continue // they sum up the object
+			continue // digests of the whole object
 		}
 		value, ok := with[key]
 		for _, form := range forms {

@@ -94,8 +94,7 @@ func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 	return found, nil
 }
 
-// Holds asks the API server whether applying planned objects would change anything, and
-// expects nothing to be there that is not planned.
+// Holds asks the API server whether applying planned objects would change anything, and expects no unplanned object.
 func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstructured, objects Objects) error {
 	for _, planned := range asked {
 		id := fields.ID(planned)
@@ -103,7 +102,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			return fmt.Errorf("%s is missing", id)
 		}
 		applied := planned.DeepCopy()
-		if writer, ok := objects[id].GetAnnotations()[object.AnnotationWriter]; ok { // which is no part of a plan
+		if writer, ok := objects[id].GetAnnotations()[object.AnnotationWriter]; ok { // the annotation is not part of a plan
 			if err := unstructured.SetNestedField(applied.Object, writer, "metadata", "annotations", object.AnnotationWriter); err != nil {
 				return err
 			}
@@ -153,7 +152,7 @@ func stamp(planned, live *unstructured.Unstructured) {
 	}
 }
 
-// Stays reports whether an object outlives its plan: data and its credentials.
+// Stays reports whether an object outlives its plan: an object with data, or with credentials of data.
 func Stays(obj *unstructured.Unstructured) bool {
 	return object.OutlivesOwner(obj) || obj.GetKind() == "PersistentVolumeClaim"
 }
@@ -177,7 +176,7 @@ func NewBaseline(objects Objects) *Baseline {
 	return b
 }
 
-// Differs reports whether an object has other content than it had.
+// Differs reports whether the content of an object has changed.
 func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 	return content(obj) != content(b.Was[fields.ID(obj)])
 }
@@ -216,7 +215,7 @@ func exactly(obj *unstructured.Unstructured) string {
 	return string(data)
 }
 
-// without returns a copy of an object without these of its metadata and without its status.
+// without returns a copy of an object without some of its metadata and without its status.
 func without(obj *unstructured.Unstructured, metadata ...string) *unstructured.Unstructured {
 	obj = obj.DeepCopy()
 	for _, field := range metadata {
@@ -250,8 +249,8 @@ func content(obj *unstructured.Unstructured) string {
 	return fields.Text(obj)
 }
 
-// IsRecord reports whether an object is the record of a database's data. It is in no plan that is made without a cluster,
-// and stays or goes as the data does; test/guard has its tests.
+// IsRecord reports whether an object is the record of a database's data. A plan that is made without a cluster has no record. The record
+// exists as long as the data; test/guard tests it.
 func IsRecord(id string) bool {
 	return strings.HasPrefix(id, "ConfigMap/") && strings.HasSuffix(id, mysql.RecordName(""))
 }

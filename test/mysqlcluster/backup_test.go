@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// ofBackups is the spec of a database with backups on a claim, and restored that of a database that is restored from them.
+// ofBackups is the spec of a database with backups on a claim. restored is the spec of a database that is restored from these backups.
 const (
 	ofBackups = "replicas: %d\nbackup: {destination: {claim: {name: backups}}}\n"
 	restored  = ofBackups + "restoreFrom: {destination: {claim: {name: backups}}}\n"

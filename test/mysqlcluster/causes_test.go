@@ -47,7 +47,7 @@ func (s *scene) hang(ordinals ...int) (mend func()) {
 	signal := func(signal syscall.Signal) {
 		for _, ordinal := range ordinals {
 			if err := s.Kill(fmt.Sprintf("%s-%d", name, ordinal), signal, "mysql"); err != nil {
-				s.Logf("no signal: %v", err) // it does not run
+				s.Logf("no signal: %v", err) // the process does not run
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// live runs operators that end at each effect, until one has no further effect.
+// live runs operators that end at each effect, until an operator has no further effect.
 func (s *scene) live(lives *stage.Lives, holds func() error) {
 	s.Helper()
 	lives.Live(s.Stage, 8*time.Minute, func() (*stage.Life, *stage.Operator) {

@@ -49,9 +49,9 @@ func (s *scene) holds(members int, before []string) {
 	assert.DeepEqual(s.T, s.agree(members), before)
 }
 
-// A DataService with several members of mysql becomes ready with them, and an additional service gets the address and the account of the
-// primary. Changes of the spec reach the members. A change that they cannot carry out is refused, and they keep running. The data stays
-// when mysql is removed from the spec, and when the DataService is deleted.
+// A DataService with several members of mysql becomes ready with these members, and an additional service gets the address and the account
+// of the primary. Changes of the spec reach the members. A change that the members cannot carry out is refused, and the members keep
+// running. The data stays when mysql is removed from the spec, and when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -227,9 +227,9 @@ func TestLossInADataService(t *testing.T) {
 	s.connects()
 }
 
-// A DataService reports the backups of its members, and a new DataService is restored from them. One server with backups becomes several
-// members: the members' CronJobs replace those of the server, and a backup is made immediately. A DataBackup of the DataService copies a
-// member, and the archive makes moments reachable.
+// A DataService reports the backups of its members, and a new DataService is restored from these backups. One server with backups becomes
+// several members: the members' CronJobs replace the CronJobs of the server, and a backup is made immediately. A DataBackup of the
+// DataService copies a member, and the archive makes moments restorable.
 func TestBackupsInADataService(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)

@@ -63,8 +63,8 @@ func TestOneServerBecomesSeveral(t *testing.T) {
 	assert.Equal(t, s.primary(), 0)
 }
 
-// The same, with the operator killed at each write. One more change goes back to one member before the first member has adopted the data.
-// At no time do two pods have the volume, because both have the same name.
+// One server becomes three members while the operator is killed at each write. One more change goes back to one member before the first
+// member has adopted the data. At no time do two pods have the volume, because both have the same name.
 func TestFormsKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -99,8 +99,8 @@ func TestFormsKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// A server whose data no copy could have stays one server, and is not restarted. So does a server whose members would have another image.
-// When the cause is solved, the change continues. When the user reverts the change earlier, nothing happens.
+// A server whose data no copy could have stays one server, and is not restarted. A server whose members would have another image stays one
+// server, too. When the cause is solved, the change continues. When the user reverts the change earlier, nothing happens.
 func TestServerThatStaysOne(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)

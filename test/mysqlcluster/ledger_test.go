@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// ledger has clients that write numbers through the primary's Service, one after the other. It records which numbers were acknowledged,
-// when, and which ones the server refused.
+// ledger has clients that write numbers through the primary's Service, one after the other. It records the acknowledged numbers with their
+// times, and the numbers that the server refused.
 type ledger struct {
 	scene *scene
 	end   chan struct{}
@@ -127,10 +127,10 @@ func (l *ledger) connection() {
 	for l.one(in, lines, &n) {
 	}
 	at := time.Now()
-	_ = command.Process.Kill() // it may have ended already
+	_ = command.Process.Kill() // the process may have ended already
 	for range lines {
 	}
-	_ = command.Wait() // its exit code only reports that the connection failed
+	_ = command.Wait() // the exit code only reports that the connection failed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if refusal.Match(words.Bytes()) {
@@ -199,7 +199,7 @@ func (l *ledger) again(after time.Time) time.Duration {
 	return took
 }
 
-// kept stops the clients. It fails the test unless all members have each acknowledged number exactly once, and no refused one.
+// kept stops the clients. It fails the test unless all members have each acknowledged number exactly once, and no refused number.
 func (l *ledger) kept(members int) {
 	l.scene.Helper()
 	l.stop()

@@ -216,7 +216,7 @@ func (s *scene) exhaust() {
 	s.Error("60 clients are connected, and none was refused")
 }
 
-// The unchanged sample is accepted. A deleted database leaves its data and its record, and a new one with the same name adopts both, also
+// The unchanged sample is accepted. A deleted database leaves its data and its record. A new database with the same name adopts both, also
 // after it was parked.
 func TestAdoptsItsData(t *testing.T) {
 	inFullForm(t)

@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// archived is the spec of a database whose transactions are archived, and broughtTo that of a database that is restored from its backup and
-// archive.
+// archived is the spec of a database whose transactions are archived. broughtTo is the spec of a database that is restored from the backup
+// and the archive of the first.
 const (
 	archived  = "replicas: %d\nbackup: {destination: {claim: {name: backups}}, pointInTime: {interval: 5s}}\n"
 	broughtTo = archived + "restoreFrom: {destination: {claim: {name: backups}}, toTime: %q}\n"

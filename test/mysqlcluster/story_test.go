@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// story is a random sequence of faults and changes while four clients write. Its seed determines it.
+// story is a random sequence of faults and changes while four clients write. Its seed determines the sequence.
 type story struct {
 	*scene
 	*rand.Rand
@@ -55,7 +55,7 @@ var events = []event{
 	{"a member hangs", false, func(s *story) func() { return s.hang(s.IntN(3)) }},
 	{"a node fails", false, func(s *story) func() {
 		node := s.Nodes()[s.IntN(3)]
-		if s.StopNode(s.Ctx, node) != nil { // it has failed already
+		if s.StopNode(s.Ctx, node) != nil { // the node has failed already
 			return nil
 		}
 		return func() { s.Must(s.StartNode(s.Ctx, node)) }
@@ -182,9 +182,9 @@ func (s *story) act() {
 	}
 }
 
-// No acknowledged write is lost and no refused one exists, whatever happens to members, nodes, volumes and the operator, as long as one
-// copy exists. By default three short stories run, always the same; in the short form one. MYSQL_STORIES is the number of longer ones,
-// whose seeds SEED determines. MYSQL_STORY is the seed of a single one.
+// During faults of members, nodes, volumes and the operator, no acknowledged write is lost and no refused write exists, as long as one copy
+// exists. By default, the same three short stories run; in the short form, one story. MYSQL_STORIES is the number of longer stories, whose
+// seeds SEED determines. MYSQL_STORY is the seed of a single story.
 func TestStories(t *testing.T) {
 	seeds, length := []uint64{78321, 406264, 592172}, 3
 	if !full {

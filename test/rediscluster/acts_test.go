@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// reportsProgress fails the test unless MESSAGE of kubectl get followed a new shard while it got its slots.
+// reportsProgress fails the test unless MESSAGE of kubectl get showed the progress of a new shard while the shard got its slots.
 func (s *scene) reportsProgress() {
 	s.Helper()
 	var slots []int
@@ -171,7 +171,7 @@ func (s *scene) info(pod, section string) string {
 
 var offsets = regexp.MustCompile(`slave0:.*offset=(\d+),[^$]*master_repl_offset:(\d+)`)
 
-// inStep waits until replicas have the data of their masters, in memory and in their files. With appendfsync everysec that can take two
+// inStep waits until replicas have the data of their masters, in memory and in their files. With appendfsync everysec, this may take two
 // seconds. A server that is killed earlier, and starts again before its replica is elected, has lost the last writes.
 func (s *scene) inStep() {
 	s.Helper()

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// ofBackups is the spec of a cluster with backups on a claim, and restored that of a cluster that is restored from them.
+// ofBackups is the spec of a cluster with backups on a claim. restored is the spec of a cluster that is restored from these backups.
 const (
 	ofBackups = "replicas: 6, repository: redis, backup: {destination: {claim: {name: backups}}}"
 	restored  = "{" + ofBackups + ", restoreFrom: {destination: {claim: {name: backups}}}}"

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// moves lists the numbers of effects after which successive lives end within a move of slots, which has some thousand effects. For all
+// moves lists the numbers of effects after which successive lives end within a move of slots. A move has some thousand effects. For all
 // other actions, each life has one effect.
 var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
@@ -103,8 +103,8 @@ func (l *life) Received(_ topology.Place, commands []string) error {
 	return server.ErrBrokenOff
 }
 
-// due counts effects, and reports whether the life ends with this one. Effects of moves are counted separately. So are those that let nodes
-// replicate, because each life repeats them before it makes a node a replica.
+// due counts effects, and reports whether the life ends with this effect. Effects of moves are counted separately. Effects that let nodes
+// replicate are also counted separately, because each life repeats them before it makes a node a replica.
 func (l *life) due(commands []string, where string) bool {
 	command := commands[slices.IndexFunc(commands, redistest.HasEffect)]
 	if !redistest.IsMove(command) && !strings.HasPrefix(command, "ACL SETUSER") {
@@ -190,7 +190,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 	s.holds()
 	if !full {
-		// The new shard has exactly the slots that its change names, from the shards that it names, and no other slots have moved.
+		// The new shard has exactly the slots that its change names, from the shards that the change names, and no other slots have moved.
 		owned := s.owned()
 		if owned[3].Len() != 48 || owned[3].Minus(had[0]).Len() != 0 || owned[1].String() != had[1].String() || owned[2].String() != had[2].String() {
 			t.Errorf("the shards had %v, and have %v", had, owned)

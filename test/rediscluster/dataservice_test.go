@@ -131,7 +131,8 @@ func TestDataServiceOwnsTheSpecOfItsRedisCluster(t *testing.T) {
 	s.quiet()
 }
 
-// Redis becomes a third party, and managed again. The operator's servers run until the third party answers, and their data is kept permanently.
+// Redis becomes a third party, and then managed again. The operator's servers run until the third party answers, and their data is kept
+// permanently.
 func TestThirdPartyAndBack(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -195,8 +196,8 @@ func TestRefusedRedisClusterSpec(t *testing.T) {
 	s.Become("{redis: {labels: null}, additionalServices: null}")
 }
 
-// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService: before the request is sent, after it took
-// effect, and with its answer lost (the short form). The next operator continues, and no data is lost.
+// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService: before the request is sent, after its effect,
+// and with a lost answer (the short form). The next operator continues, and no data is lost.
 func TestCrashesWithADataService(t *testing.T) {
 	harness.Long(t)
 	for name, crash := range stage.Crashes {

@@ -47,7 +47,7 @@ var addresses = []scenario{
 		for i := range 100 {
 			s.Must(theirs.Set(s.Ctx, keyNumber(i), "theirs", 0).Err())
 		}
-		s.Must(theirs.Close()) // it would still connect to the old addresses
+		s.Must(theirs.Close()) // this client would still connect to the old addresses
 		master, moved := s.master(0), "other-0-0"
 		back, address := s.holdAll(syscall.SIGKILL, master), s.address(moved)
 		s.recreate(moved, s.address(master))
@@ -184,7 +184,7 @@ var slots = []scenario{
 	}, end: func(s *scene) { s.Eventually("it is missed", s.isUnready); s.back() }},
 	{name: "source and target have a key", alone: true, happen: func(s *scene) {
 		s.open(0, 1)
-		for _, i := range []int{1, 4} { // in a slot that its source does not have as open, and in one that it has
+		for _, i := range []int{1, 4} { // a slot that the source does not mark as open, and a slot that the source marks
 			s.put(s.master(1), s.here(0, 2)[i], "of the past")
 		}
 	}},
@@ -224,8 +224,8 @@ func (s *scene) slot(key string) int {
 	return int(s.do(s.pods()[0].Name, "CLUSTER", "KEYSLOT", key).(int64))
 }
 
-// open leaves four slots half-way between the masters of two shards: before the source marks the slot, before a key has moved, with some
-// keys moved, and with all keys moved.
+// open leaves four slots in an interrupted move between the masters of two shards: before the source marks the slot, before a key has
+// moved, with some keys moved, and with all keys moved.
 func (s *scene) open(from, to int) {
 	s.Helper()
 	source, target, names := s.master(from), s.master(to), s.here(from, 4)

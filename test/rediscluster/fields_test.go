@@ -40,7 +40,7 @@ var fieldChanges = []struct {
 	{"finalizers", "foreground", lives},
 	{"updateStrategy.type", "AssignReceive", lives},
 	{"updateStrategy.pipeline", "'10'", lives},
-	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // it applies only to new shards
+	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // the field applies only to new shards
 	{"storage.size", "20Gi", lives},
 	{"storage.autoGrow", "{limit: 50Gi}", rolls},
 	{"progressDeadlineSeconds", "3600", lives},
@@ -48,7 +48,7 @@ var fieldChanges = []struct {
 	{"networkPolicy.enabled", "true", lives},
 	{"networkPolicy.allowFrom", "[{podSelector: {}}]", lives},
 	{"networkPolicy.additionalPorts", "[15008]", lives},
-	{"restoreFrom", "{destination: {claim: {name: backups}}}", refused}, // it is only for new clusters
+	{"restoreFrom", "{destination: {claim: {name: backups}}}", refused}, // the field applies only to new clusters
 	{"storage.storageClassName", "other", refused},
 	{"credentialsSecret", "other", refused},
 	{"tls.enabled", "true", refused},

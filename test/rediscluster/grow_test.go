@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A full volume grows while its Redis cannot run, and Redis comes back with its data.
+// A full volume grows while its Redis cannot run. Then Redis starts with its data.
 func TestFullVolumeGrows(t *testing.T) {
 	harness.Long(t)
 	if os.Getuid() != 0 {

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/why"
 )
 
-// keys is the number of keys. They are in all parts of the slots, and must exist at the end.
+// keys is the number of keys. The keys are spread over all slots, and must exist at the end.
 const keys = 300
 
 // write writes the keys with new values, as a client of a cluster.
@@ -72,7 +72,7 @@ func (s *scene) quiet() {
 	}
 }
 
-// The failure detectors of TestLife are slow: Redis must elect no other master while a server starts again on a busy machine.
+// The failure detectors of TestLife are slow: Redis must not elect another master while a server starts again on a busy machine.
 const patientRedis = "config: {cluster-node-timeout: '15000'}"
 
 // Six pods form a cluster from the sample of the earlier operator. A killed master starts again with its data, and a replica that lost its
@@ -151,7 +151,7 @@ func (s *scene) isUnready() bool {
 	return !meta.IsStatusConditionTrue(s.get().Status.Conditions, redisv1.ConditionReady)
 }
 
-// evicts returns an error that names a server, except that of one pod, without a given maxmemory-policy.
+// evicts returns an error that names a server without a given maxmemory-policy; it skips one pod.
 func (s *scene) evicts(policy, but string) error {
 	for _, pod := range s.pods() {
 		if pod.Name == but {
@@ -167,13 +167,13 @@ func (s *scene) evicts(policy, but string) error {
 }
 
 // staysWell fails the test if why reports a problem until the returned function is called. If a server gets no processor time for some
-// seconds, Redis marks the cluster as down, and the status rightly reports that.
+// seconds, Redis marks the cluster as down, and the status correctly reports that.
 func (s *scene) staysWell() (end func()) {
 	s.Helper()
 	return why.StaysWell(s.T, suite.Config, redisv1.GroupVersion.WithKind("RedisCluster"), s.Namespace, name, "CLUSTERDOWN")
 }
 
-// Settings change without restarts. Shards are added and removed, and no key is lost. Events report it.
+// Settings change without restarts. Shards are added and removed, and no key is lost. Events report these changes.
 func TestChanges(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -101,7 +101,7 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 	s.holds()
 }
 
-// killContainers ends the server of each ready pod, one after the other, and waits until it runs again.
+// killContainers ends the server of each ready pod, one after the other, and waits until the server runs again.
 func (s *scene) killContainers() {
 	s.Helper()
 	for _, pod := range s.pods() {

@@ -136,7 +136,7 @@ func isServing(c harness.Change) bool {
 	return ok && rc.Status.Slots == redisv1.Slots && rc.Status.Phase == redisv1.PhaseRunning
 }
 
-// removeClaims deletes claims, as a person does who does not need them any more.
+// removeClaims deletes claims that the test does not need any more.
 func (s *scene) removeClaims(names ...string) {
 	s.Helper()
 	for _, claim := range names {

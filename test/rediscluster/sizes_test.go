@@ -37,7 +37,8 @@ func (s *scene) ids() map[string]string {
 	return found
 }
 
-// A cluster of one pod grows to three masters, then to three with replicas, and shrinks again. Then its pods are replaced. No key is lost.
+// A cluster of one pod grows to three masters, then to three masters with replicas, and shrinks again. Then its pods are replaced. No key
+// is lost.
 func TestSizes(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -57,7 +57,7 @@ func (h hand) take(step topology.Step) error {
 	return h.servers.Take(reconcile.WithLease(h.Ctx, h), server.Request{Cluster: name, Access: server.Access{Password: h.taken()}, Step: step, Kubernetes: h})
 }
 
-// place returns a pod in the form that steps name it.
+// place returns the topology.Place of a pod.
 func (s *scene) place(pod string) topology.Place {
 	s.Helper()
 	object := s.pod(pod)

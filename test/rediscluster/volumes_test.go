@@ -20,8 +20,8 @@ import (
 // volumes are faults of masters' volumes. A server does not start on files that are damaged, older than its data, or of another server, and
 // its replica does not copy them.
 var volumes = []scenario{
-	// Its data comes back from the replica, which must not copy the empty server. Redis does not read a snapshot if an append-only file
-	// exists.
+	// The master's data is restored from the replica, which must not copy the empty server. Redis does not read a snapshot if an
+	// append-only file exists.
 	{name: "a running master loses its data in place, and a snapshot is left", happen: func(s *scene) {
 		master := s.master(0)
 		uid := s.pod(master).UID
@@ -93,9 +93,9 @@ var volumes = []scenario{
 		master, replica := s.pair(0)
 		gone := s.here(0, 1)
 		key := "of-" + gone[0]
-		s.do(master, "DEL", gone[0], gone[1], gone[2]) // they are written after the copy, so the replica has more keys
+		s.do(master, "DEL", gone[0], gone[1], gone[2]) // these keys were written after the copy, so the replica has more keys
 		back := s.putBack(master, func(string) {}, func() func() {
-			s.Must(s.Kill(replica, syscall.SIGSTOP, "redis")) // it is not elected
+			s.Must(s.Kill(replica, syscall.SIGSTOP, "redis")) // a stopped replica is not elected
 			return s.holdAll(syscall.SIGKILL, master)
 		})
 		back()
@@ -163,7 +163,7 @@ var volumes = []scenario{
 		last, back := s.Hold(master, "redis", syscall.SIGKILL), s.holdAll(syscall.SIGKILL, s.others(master)...)
 		s.age(s.volume(master), "alive", 3600)
 		s.age(s.volume(replica), "linked", 3600)
-		back() // they take their start for the time when they heard of the master
+		back() // at their start, the other nodes record the start time as the time of the last contact with the master
 		s.Pass(2 * time.Second)
 		last()
 		s.agree(6)
@@ -271,7 +271,7 @@ func damaged(suffix string, how func(text string) string) func(s *scene) {
 	}
 }
 
-// putBack restores an earlier state of a master's volume, which older changes further. end ends the master.
+// putBack restores an earlier state of a master's volume. older changes that state further. end ends the master.
 func (s *scene) putBack(master string, older func(volume string), end func() (back func())) (back func()) {
 	s.Helper()
 	s.Pass(5 * time.Second) // other nodes get its state some time after their start

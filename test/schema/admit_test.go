@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/test/admit"
 )
 
-// The API server refuses each row, and names the field. It accepts a row without a field. The tests of DataServices have a case for each
-// pattern and rule.
+// The API server refuses the spec of each row with a message that names the row's field. It accepts a row without a field. The tests of
+// DataServices have a case for each pattern and rule.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	const (
@@ -40,7 +40,7 @@ func TestMistakes(t *testing.T) {
 		{cron + "'*/5 * * * *'}]", ""},
 		{cron + "'* * * * * *'}]", ""},
 		{cron + "'0 * * * * *', backoffLimit: 0}]", ""},
-		{cron + "'* * * * * *', successfulJobsHistoryLimit: 3, restartPolicy: OnFailure}]", ""}, // the defaults
+		{cron + "'* * * * * *', successfulJobsHistoryLimit: 3, restartPolicy: OnFailure}]", ""}, // default values
 		{cron + "'* * * * * *', concurrencyPolicy: Wait}]", "spec.cronJobs[0].concurrencyPolicy"},
 		{cron + "'* * * * * *', activeDeadlineSeconds: 0}]", "spec.cronJobs[0].activeDeadlineSeconds"},
 		{cron + "'* * * * * *', startingDeadlineSeconds: -1}]", "spec.cronJobs[0].startingDeadlineSeconds"},

@@ -61,8 +61,8 @@ func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
 	golden.Assert(t, strings.Join(slices.Sorted(maps.Keys(known)), "\n")+"\n", "fields.golden")
 }
 
-// The author of a resource needs the right to create each kind of object that the operator creates for it, and no other right. An author
-// who may only scale it needs the same rights. The controller of HorizontalPodAutoscalers needs none.
+// The author of a resource needs the right to create each kind of object that the operator creates for it, and no other right. A user who
+// may only scale the resource needs the same rights. The controller of HorizontalPodAutoscalers needs none.
 func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
@@ -110,7 +110,7 @@ func TestAuthorsPolicyOfRoutes(t *testing.T) {
 	}
 }
 
-// No role for the project's API groups replaces the right to create pods, not even a role with all verbs on all their resources. The policy
+// No role for the project's API groups replaces the right to create pods, even with all verbs on all their resources. The policy
 // recognizes the operator only by the name of its ServiceAccount.
 func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
 	t.Parallel()
@@ -147,8 +147,8 @@ func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
 	}
 }
 
-// The operator creates and changes the clusters of a DataService with its own role, which cannot create pods. An account of the same name
-// in another namespace is not the operator, and the operator writes no DataService, backup or restore.
+// The operator creates and changes the clusters of a DataService with its own role, which cannot create pods. The policy does not exempt an
+// account of the same name in another namespace. It does not let the operator write a DataService, a backup or a restore.
 func TestAuthorsPolicyExemptsTheOperatorAlone(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../config/rbac/role.yaml")
@@ -173,8 +173,9 @@ func TestAuthorsPolicyExemptsTheOperatorAlone(t *testing.T) {
 	}
 }
 
-// Two annotations have effects like fields of a spec: the consent to lose data of a RedisCluster, and the record of a start. Without that
-// record, a copied backup or restore would create pods again. The operator records the start, although it may not create pods.
+// Two annotations have effects like fields of a spec: the consent to lose data of a RedisCluster, and the record that a backup or restore
+// was started. Without that record, a copied backup or restore would create pods again. The operator may write the record, although it may
+// not create pods.
 func TestAuthorsPolicyCoversAnnotations(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
@@ -198,7 +199,7 @@ func TestAuthorsPolicyCoversAnnotations(t *testing.T) {
 	}
 }
 
-// annotations returns one annotation, or none without a value.
+// annotations returns a map with one annotation, or nil if the value is empty.
 func annotations(key, value string) map[string]string {
 	if value == "" {
 		return nil
@@ -206,15 +207,15 @@ func annotations(key, value string) map[string]string {
 	return map[string]string{key: value}
 }
 
-// component matches the places of a platform's components, which share their fields.
+// component matches the paths of a platform's components, which share their fields.
 var component = regexp.MustCompile(`^(api-manager|auth|(ds|es|trd)-adapter|gateway-(master|web)|proxy|web|uuc|eureka|mysql|additionalServices\[\]|cronJobs\[\])\.`)
 
-// leaves adds the fields of a schema to found, with a value for each.
+// leaves adds the path of each leaf field of a schema to found, with a value for the field.
 func leaves(found map[string]any, at string, s apiextensionsv1.JSONSchemaProps) {
 	switch {
 	case slices.Contains([]string{"affinity", "env", "topologySpreadConstraints", "tolerations", "resources"}, last(at)),
 		slices.Contains([]string{"envs", "readinessProbe", "livenessProbe"}, at):
-		found[at] = map[string]any{"a": "b"} // types of Kubernetes count as one field
+		found[at] = map[string]any{"a": "b"} // an object of a Kubernetes type counts as one field
 	case len(s.Properties) > 0:
 		for name, property := range s.Properties {
 			leaves(found, strings.TrimPrefix(at+"."+name, "."), property)
@@ -285,13 +286,13 @@ func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, subresour
 	})
 }
 
-// refuses reports whether the policy refuses an author who has every right except to create one resource. was is nil for a creation.
+// refuses reports whether the policy refuses an author who has all rights except to create one resource. was is nil for a create request.
 func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource, right string, was, spec map[string]any) bool {
 	t.Helper()
 	return p.refusesRole(t, crd, subresource, allExcept(right), was, spec)
 }
 
-// refusesRole reports whether the policy refuses an author with these rights. was is nil for a creation.
+// refusesRole reports whether the policy refuses an author with these rights. was is nil for a create request.
 func (p policy) refusesRole(
 	t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource string, rights authorizer.Authorizer, was, spec map[string]any,
 ) bool {

@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// clusterKind describes the expected API of a kind of cluster. Its method Test checks all of it.
+// clusterKind describes the expected API of a kind of cluster. Test checks the API server against it.
 type clusterKind struct {
 	Kind     schema.GroupVersionKind
-	CRD      string            // its file
+	CRD      string            // file of the CRD
 	Accepted []string          // specs that the API server accepts
 	Nulls    []string          // specs with null that it accepts also with server-side apply
 	Refused  map[string]string // specs that the API server refuses, with its message
 	// Changes are changes of a spec. Message is the API server's refusal, or "" if it accepts the change.
 	Changes map[string]struct{ From, To, Message string }
-	// Samples are files of resources that the repository shows, and those that users of the earlier operator have.
+	// Samples are files of resources: those in the repository, and those of users of the earlier operator.
 	Samples   []string
 	Scales    []string // numbers of replicas to which the cluster can be scaled, in order
 	TooMany   string   // replicas that the scale subresource refuses, if any
@@ -31,7 +31,7 @@ type clusterKind struct {
 	Columns   []string
 }
 
-// Test checks the description against the API server.
+// Test checks the API server against the description.
 func (c *clusterKind) Test(t *testing.T) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T){
@@ -62,7 +62,7 @@ func (c *clusterKind) specs(t *testing.T) {
 	}
 }
 
-// The names of a cluster's pods begin with the cluster's name, which has 44 letters at most.
+// The names of pods begin with the cluster's name, which may have 44 letters.
 func (c *clusterKind) names(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false,
@@ -120,7 +120,7 @@ func (c *clusterKind) scale(t *testing.T) {
 	}
 }
 
-// The CRD has names, columns, subresources, a description of each top-level field, and half of the allowed size is free.
+// The CRD has names, columns, subresources, and a description of each top-level field. It takes at most half of the allowed size.
 func (c *clusterKind) definition(t *testing.T) {
 	crd := readCRD(t, c.CRD)
 	version := crd.Spec.Versions[0]

@@ -46,7 +46,7 @@ func TestBackups(t *testing.T) {
 	}
 }
 
-// Argo CD and Flux apply server-side. There, null is refused for fields that are not nullable.
+// Argo CD and Flux apply server-side. A server-side apply refuses null for fields that are not nullable.
 func TestNullOfABackupServerSide(t *testing.T) {
 	t.Parallel()
 	for _, object := range []*unstructured.Unstructured{

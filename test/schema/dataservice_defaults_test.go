@@ -89,9 +89,8 @@ const (
 
 // mayChange are changes that the API server accepts.
 var mayChange = map[string]map[string][2]string{
-	// Another name of mysql means another volume. The name may change if no volume exists, and for middleware without data. So a removed
-	// mysql may be declared again under another name: its volume was retained under the old name, and the author has made two changes on
-	// purpose.
+	// A new name of mysql creates a new volume. The name may change if no volume exists, and for middleware without data. A removed mysql
+	// may be declared again under another name: the old volume was retained under the old name.
 	"names": {
 		"the default, set":                    {"mysql: {}", "mysql: {name: mysql-dataservice}"},
 		"the default, removed":                {"mysql: {name: mysql-dataservice}", "mysql: {name: null}"},
@@ -110,7 +109,7 @@ var mayChange = map[string]map[string][2]string{
 		"in another unit": {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1025Mi}}"},
 		"the same":        {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1024Mi}}"},
 		"as a number":     {"mysql: {storage: {size: 1000}}", "mysql: {storage: {size: 1Ki}}"},
-		// A user can go back if the class cannot expand volumes. The operator compares the size with the claim's.
+		// A user can restore the old size if the class cannot expand volumes. The operator compares the size with the claim's.
 		"smaller":            {"mysql: {storage: {size: 20Gi}}", "mysql: {storage: {size: 10Gi}}"},
 		"back to none":       {"mysql: {storage: {size: 20Gi}}", "mysql: {}"},
 		"the same class":     {"mysql: {storage: {storageClassName: a}}", "mysql: {storage: {storageClassName: a, retention: Delete}}"},

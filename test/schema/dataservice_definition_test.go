@@ -18,8 +18,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// A part of the allowed size stays free for other annotations and future fields. The bounds of lists, maps and texts (hack/crd/bounds) took
-// 15 KB.
+// The CRD leaves a part of the allowed size to other annotations and future fields. The bounds of lists, maps and texts (hack/crd/bounds)
+// added 15 KB to the CRD.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
 	crdFits(t, crdFile, 96)
@@ -36,7 +36,7 @@ func TestNamesAndColumns(t *testing.T) {
 	assert.Assert(t, crd.Spec.Versions[0].Subresources.Status != nil)
 }
 
-// twins are the components whose schema equals that of another component. Only the other one is tested.
+// twins maps a component to the component with an equal schema. Only the latter is tested.
 var twins = map[string]string{
 	"api-manager": "auth", "ds-adapter": "auth", "es-adapter": "auth", "trd-adapter": "auth", "proxy": "auth",
 	"gateway-master": "web", "gateway-web": "web",
@@ -65,10 +65,10 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	})
 }
 
-// at is the place of a schema in the spec, such as [mysql thirdParty url]. [*] is the value of a map, [0] the item of a list.
+// at is the path of a schema in the spec, such as [mysql thirdParty url]. [*] is the value of a map, [0] the item of a list.
 type at []string
 
-// String returns the place as the API server names it. Maps have the key that put creates.
+// String returns the path in the form of the API server's messages. Maps have the key that put creates.
 func (a at) String() string {
 	return strings.NewReplacer(".0", "[0]", ".*", ".KEY").Replace(strings.Join(append([]string{"spec"}, a...), "."))
 }
@@ -113,8 +113,8 @@ func urlOf(component string) string {
 	return "http://example.com"
 }
 
-// put sets a value in a valid spec with the value's component, the middleware that other components need, and the fields that the value
-// requires. With every component in the spec, the package takes 25 s instead of 16 s.
+// put sets a value in a minimal valid spec: the value's component, the middleware that this component needs, and the fields that the value
+// requires. (With every component in the spec, the package takes 25 s instead of 16 s.)
 func put(where at, value any) map[string]any {
 	spec := everything()
 	for name := range spec {
@@ -125,7 +125,7 @@ func put(where at, value any) map[string]any {
 	return set(spec, nil, where, value).(map[string]any)
 }
 
-// set returns the content of a place with a value set at the path further.
+// set sets a value at the path further below where, and returns the changed content of where.
 func set(in any, where, further at, value any) any {
 	if len(further) == 0 {
 		return value
@@ -144,7 +144,7 @@ func set(in any, where, further at, value any) any {
 	if !ok {
 		object = required(where)
 	}
-	if step == "s3" { // in place of the claim
+	if step == "s3" { // the claim is replaced
 		delete(object, "claim")
 	}
 	if step == "*" {
@@ -154,7 +154,7 @@ func set(in any, where, further at, value any) any {
 	return object
 }
 
-// required returns the fields that an object must have if every component is declared already.
+// required returns the fields that an object must have, in a spec that declares every component.
 func required(where at) map[string]any {
 	switch {
 	case where.last() == "thirdParty":
@@ -181,7 +181,7 @@ func required(where at) map[string]any {
 	return map[string]any{}
 }
 
-// get returns the value at a place.
+// get returns the value at a path.
 func get(in any, where at) any {
 	for _, step := range where {
 		switch step {

@@ -23,7 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// places are the places of each type of the API reference in a resource, for its examples.
+// places maps each type of the API reference to its paths in a resource. The examples are tested at these paths.
 var places = map[string]at{
 	"DataServiceSpec": {}, "MySQL": {"mysql"}, "Middleware": {"eureka"}, "Service": {"auth"}, "Published": {"web"},
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
@@ -44,7 +44,7 @@ type row struct {
 	description, defaultValue, example string
 }
 
-// pages reads the pages of the reference with this package's types and their types of backups.
+// pages returns the pages of the reference that document this package's types and their backup types.
 func pages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

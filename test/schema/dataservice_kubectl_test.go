@@ -37,7 +37,7 @@ func kubectl(t *testing.T, namespace, input string, args ...string) (string, err
 	return string(out), err
 }
 
-// ways are kubectl's forms of apply. docs/services.md documents which fields arrive.
+// ways are kubectl's forms of apply. docs/services.md documents which fields each form sends.
 var ways = map[string][]string{"client-side": nil, "server-side": {"--server-side"}}
 
 // Only server-side apply sends a null in a podTemplate. Both forms send a directive.
@@ -84,8 +84,8 @@ func normal(t *testing.T, value map[string]any) (result map[string]any) {
 	return result
 }
 
-// kubectl diff shows no difference between an applied manifest and the stored object: defaults, and null for unset fields, are not drift.
-// One kubectl compares all manifests, because each start costs 0.2 s of processor time.
+// kubectl diff shows no difference between an applied manifest and the stored object: defaults, and null for unset fields, are no
+// differences. One kubectl process compares all manifests, because each start costs 0.2 s of processor time.
 func TestManifestsAreAtRest(t *testing.T) {
 	t.Parallel()
 	samples, err := filepath.Glob("../../config/samples/*.yaml")

@@ -23,7 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// garbage returns values of every JSON type in containers of every other, under names of other fields.
+// garbage returns values of every JSON type, nested in lists and objects, under names of other fields.
 func garbage() map[string]any {
 	deep := any("end")
 	for range 50 {
@@ -37,7 +37,7 @@ func garbage() map[string]any {
 	}
 }
 
-// objects are the places of every field that the CRD does not spell out.
+// objects returns the path of each object whose fields the CRD does not list.
 func objects(t *testing.T) []at {
 	t.Helper()
 	var found []at
@@ -87,7 +87,7 @@ func TestObjectsAreObjects(t *testing.T) {
 }
 
 // A resource that does not decode would stop the operator's cache for all resources. So the Go types decode every value that the API server
-// accepts, and keep the values unchanged that only the operator can validate.
+// accepts. Values that only the operator can validate stay unchanged.
 func TestGarbageDecodes(t *testing.T) {
 	t.Parallel()
 	spec := any(everything())
@@ -139,12 +139,12 @@ func TestNumbersDecode(t *testing.T) {
 var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdParty", "spec.additionalServices[0].image",
 	"spec.etcd.tls.serverSecret", "spec.etcd.tls.peerSecret", "spec.etcd.tls.clientSecret"}
 
-// A null field counts as not given: null is accepted for every optional field, and reads as an absent field. An unknown field is refused
-// next to every known one.
+// A null field counts as not set: the API server accepts null for every optional field, and the Go type has the zero value. The API server
+// refuses an unknown field in each object with known fields.
 func TestNullIsNotGiven(t *testing.T) {
 	t.Parallel()
 	fields := 0
-	var answers sync.Map // to specs without a field, by their JSON: most fields of an object have the same
+	var answers sync.Map // answers to specs without a field, by JSON: most fields of an object have the same
 	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
 		if len(schema.Properties) > 0 {
 			err := validate(t, withSpec(put(where.below("unknown"), "a")))
@@ -197,7 +197,7 @@ func TestTheStatusIsASubresource(t *testing.T) {
 	assert.Equal(t, got.Status.Phase, dsv1.PhaseRunning)
 	assert.Equal(t, got.Spec.Paused, false)
 	assert.Equal(t, got.Generation, int64(1))
-	// Zero ready pods are a fact, and are stored.
+	// A status with zero ready pods is stored, not omitted.
 	assert.Assert(t, is.Contains(asJSON(t, got.Status.Components[0]), "ready"))
 	assert.Assert(t, is.Contains(asJSON(t, got.Status.Components[0]), "desired"))
 }

@@ -20,13 +20,13 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// violation is a value that one rule refuses, and the field in its message. Both are relative to the place of the rule.
+// violation is a value that one rule refuses, and the field in the refusal. Value and field are relative to the path of the rule.
 type violation struct {
 	field, value, before string
 }
 
-// violations returns the violations of each rule, by message. %u stands for the url of a third party, %r for the other required fields of a
-// service or cron job.
+// violations returns the violations of each rule, by message. %u is replaced by the url of a third party, %r by the other required fields
+// of a service or cron job.
 func violations() map[string][]violation {
 	const thirdParty = "uuc: {kind: 3, thirdParty: {url: 'http://a'}}"
 	found := map[string][]violation{
@@ -160,7 +160,7 @@ func violations() map[string][]violation {
 	}
 	const taken = "must not be the name of a built-in component, nor 'platform': choose another name"
 	for name := range specOfComponents() {
-		if name == "redis" || name == "etcd" || name == "mongodb" { // services of that name are older than these fields, which have separate rules for them
+		if name == "redis" || name == "etcd" || name == "mongodb" { // additionalServices with these names existed before these fields: separate rules handle such names
 			continue
 		}
 		found[taken] = append(found[taken], violation{field: ".name", value: fmt.Sprintf("{name: %s, %%r}", name)})
@@ -177,7 +177,7 @@ func violations() map[string][]violation {
 	return found
 }
 
-// specOfComponents are the fields of the spec that are components, and the name for the fields that all components share.
+// specOfComponents returns the fields of the spec that are components, and the name that stands for the fields common to all components.
 func specOfComponents() map[string]bool {
 	names := map[string]bool{"platform": true}
 	spec := reflect.TypeFor[dsv1.DataServiceSpec]()
@@ -191,7 +191,8 @@ func specOfComponents() map[string]bool {
 	return names
 }
 
-// Every rule of the CRD refuses its violations at every place, with its message and no other. At its first place it refuses all its cases.
+// Every rule of the CRD refuses its violations at every path. The refusal has the rule's message and no other message. At the rule's first
+// path, all violations are tested; at other paths, one.
 func TestEveryRuleRefuses(t *testing.T) {
 	t.Parallel()
 	cases := violations()

@@ -26,7 +26,7 @@ import (
 const (
 	samples        = "../../config/samples/"
 	everythingFile = samples + "everything.yaml"
-	// originalSample is the name of the sample in the original operator. It is a link to the file with operator-sdk's name.
+	// originalSample is the sample's file name in the original operator. Here it is a link to the file with operator-sdk's name.
 	originalSample = "d3os-product_v1_dataservice.yaml"
 )
 
@@ -41,7 +41,7 @@ func sampleFiles(t *testing.T) []string {
 	return append(files, samples+"redis/platform.yaml", samples+"etcd/platform.yaml", samples+"mongodb/platform.yaml", samples+"backup/platform.yaml")
 }
 
-// The API server accepts the samples unchanged.
+// The API server accepts the samples and changes nothing in them.
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../internal/platform/plan/testdata/*.yaml")
@@ -55,7 +55,7 @@ func TestSamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// The sample is found by its original name, and exists once.
+// The file with the original name links to the sample, and the content exists once.
 func TestOriginalNameOfTheSample(t *testing.T) {
 	t.Parallel()
 	target, err := os.Readlink(samples + originalSample)
@@ -66,7 +66,7 @@ func TestOriginalNameOfTheSample(t *testing.T) {
 	assert.Assert(t, strings.Contains(string(kustomization), "\n- "+target+"\n") && !strings.Contains(string(kustomization), originalSample))
 }
 
-// All samples fit into one namespace of one cluster.
+// All samples can be created in one namespace of one cluster.
 func TestSamplesDoNotClash(t *testing.T) {
 	t.Parallel()
 	names, nodePorts := map[string]string{}, map[any]string{}
@@ -96,34 +96,34 @@ func TestSamplesDoNotClash(t *testing.T) {
 	}
 }
 
-// spelled are the Go types of fields whose types package v1 has, but the CRD does not list.
+// spelled maps fields to Go types of this repository for which the CRD does not list the fields.
 var spelled = map[string]reflect.Type{
 	"ports": reflect.TypeFor[dsv1.Port](), "probes": reflect.TypeFor[dsv1.Probes](), "configFiles": reflect.TypeFor[dsv1.ConfigFile](),
 	"rollingUpdate": reflect.TypeFor[dsv1.RollingUpdate](), "disruptionBudget": reflect.TypeFor[dsv1.DisruptionBudget](),
 }
 
-// The sample named everything sets every field of every type at least once.
+// The sample named everything sets every field of every type in at least one place.
 func TestEverythingIsEverything(t *testing.T) {
 	t.Parallel()
 	given := map[string]bool{}
 	survey(reflect.TypeFor[dsv1.DataServiceSpec](), readResource(t, everythingFile).Object["spec"], given)
-	delete(given, "BackupClaim.name")                                                                                // the API server takes it in place of s3 alone
-	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "MySQLReplication.") }) // not together with a backup
-	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "ImportFrom.") })       // not together with restoreFrom
+	delete(given, "BackupClaim.name")                                                                                // the API server accepts either claim or s3
+	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "MySQLReplication.") }) // excluded by a backup
+	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "ImportFrom.") })       // excluded by restoreFrom
 	for field, is := range given {
 		assert.Check(t, is, "%s does not set %s", everythingFile, field)
 	}
 	assert.Assert(t, len(given) > 130, "only %d fields were found", len(given))
 }
 
-// survey lists the fields of a type and of its nested types, and whether a value sets them.
+// survey adds the fields of a type and of its nested types to given, and whether a value sets each field.
 func survey(t reflect.Type, value any, given map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer:
 		survey(t.Elem(), value, given)
 	case reflect.Slice:
 		items, _ := value.([]any)
-		for _, item := range append(items, nil) { // for the type, if there are none
+		for _, item := range append(items, nil) { // an empty list still surveys its type
 			survey(t.Elem(), item, given)
 		}
 	case reflect.Struct:

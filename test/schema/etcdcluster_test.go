@@ -12,7 +12,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 )
 
-// etcdAccepted are specs that the API server takes.
+// etcdAccepted are specs that the API server accepts.
 var etcdAccepted = []string{
 	"{}",
 	"{replicas: 3, storage: 10Gi}",
@@ -98,7 +98,7 @@ var etcdRefused = map[string]string{
 	"{nothing: 1}":                                                  "unknown field",
 }
 
-// Fields that determine the volumes cannot change. Running members are never switched between TLS and plain connections.
+// Fields that determine the volumes cannot change. tls of running members cannot be switched on or off.
 var etcdChanges = map[string]struct{ From, To, Message string }{
 	"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
 	"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
@@ -138,7 +138,7 @@ func TestEtcdCluster(t *testing.T) {
 	etcdKind.Test(t)
 }
 
-// Once the status shows that a cluster was formed, tls cannot be switched on or off, even while the cluster is parked.
+// Once the status reports that a cluster was formed, tls cannot be switched on or off, not even while the cluster is parked.
 func TestEncryptionOfAFormedCluster(t *testing.T) {
 	t.Parallel()
 	ec := &etcdv1.EtcdCluster{}
@@ -157,7 +157,7 @@ func TestEncryptionOfAFormedCluster(t *testing.T) {
 	assert.NilError(t, api.Update(t.Context(), ec))
 }
 
-// Objects from the API server decode, and a new resource counts as not yet reconciled.
+// Objects from the API server decode. The status of a new resource counts as not reconciled.
 func TestDefaultsOfEtcdCluster(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, api.Create(t.Context(), newResource(t, etcdKind.Kind, "defaults", "{}")))
@@ -172,7 +172,7 @@ func TestDefaultsOfEtcdCluster(t *testing.T) {
 	ec.Status.Phase, ec.Status.ObservedGeneration = etcdv1.PhaseRunning, 1
 	assert.NilError(t, api.Status().Update(t.Context(), ec))
 	assert.Equal(t, ec.Status.ObservedGeneration, int64(1))
-	// A client with Go types sends no field that its user has not set.
+	// A client with Go types sends only fields that its user has set.
 	typed := &etcdv1.EtcdCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
 	assert.NilError(t, api.Create(t.Context(), typed))

@@ -12,7 +12,7 @@ import (
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 )
 
-// mysqlAccepted are specs that the API server takes.
+// mysqlAccepted are specs that the API server accepts.
 var mysqlAccepted = []string{
 	"{}",
 	"{replicas: 0}",
@@ -126,7 +126,7 @@ func TestMySQLCluster(t *testing.T) {
 	mysqlKind.Test(t)
 }
 
-// Objects from the API server decode, and a new resource counts as not yet reconciled.
+// Objects from the API server decode. The status of a new resource counts as not reconciled.
 func TestDefaultsOfMySQLCluster(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, api.Create(t.Context(), newResource(t, mysqlKind.Kind, "defaults", "{}")))
@@ -140,7 +140,7 @@ func TestDefaultsOfMySQLCluster(t *testing.T) {
 	my.Status.Phase, my.Status.ObservedGeneration = mysqlv1.PhaseRunning, 1
 	assert.NilError(t, api.Status().Update(t.Context(), my))
 	assert.Equal(t, my.Status.ObservedGeneration, int64(1))
-	// A client with Go types sends no field that its user has not set.
+	// A client with Go types sends only fields that its user has set.
 	typed := &mysqlv1.MySQLCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
 	assert.NilError(t, api.Create(t.Context(), typed))

@@ -13,7 +13,7 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
-// redisAccepted are specs that the API server takes.
+// redisAccepted are specs that the API server accepts.
 var redisAccepted = []string{
 	"{}",
 	"{replicas: 7}", "{replicas: 0}", "{replicas: 1}", "{replicas: 3}", "{replicas: 4}",
@@ -21,7 +21,7 @@ var redisAccepted = []string{
 	"{pod: [{affinity: {nodeAffinity: null, podAffinity: null, podAntiAffinity: {}, requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}}]}",
 	"{pod: [{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}, requiredDuringSchedulingIgnoredDuringExecution: null}}]}",
 	"{pod: [{resources: {requests: {storage: 20Gi}}}]}",
-	"{version: 3.2.8}", // the operator says that it is too old
+	"{version: 3.2.8}", // the operator, not the API server, refuses an old version
 	"{finalizers: retain, updateStrategy: {type: AutoReceive, pipeline: '1000'}}",
 	"{updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 1, fromReplicas: a}]}}",
 	"{config: {maxmemory-policy: allkeys-lru, cluster-node-timeout: '15000', save: ''}}",
@@ -118,7 +118,7 @@ func TestRedisCluster(t *testing.T) {
 	redisKind.Test(t)
 }
 
-// The status of the earlier operator's resources has an entry for each pod. Several entries have the type master.
+// The status of the earlier operator has an entry for each pod. Several entries may have the type master.
 func TestStatusOfTheEarlierRedisOperator(t *testing.T) {
 	t.Parallel()
 	resource := readResource(t, "../../test/testdata/seeds/rediscluster.yaml")
@@ -129,7 +129,7 @@ func TestStatusOfTheEarlierRedisOperator(t *testing.T) {
 	assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(resource), client.DryRunAll, client.FieldOwner("kubectl")))
 }
 
-// Objects from the API server decode, and a new resource counts as not yet reconciled.
+// Objects from the API server decode. The status of a new resource counts as not reconciled.
 func TestDefaultsOfRedisCluster(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, api.Create(t.Context(), newResource(t, redisKind.Kind, "defaults", "{}")))
@@ -141,7 +141,7 @@ func TestDefaultsOfRedisCluster(t *testing.T) {
 	rc.Status.Phase, rc.Status.ObservedGeneration = redisv1.PhaseRunning, 1
 	assert.NilError(t, api.Status().Update(t.Context(), rc))
 	assert.Equal(t, rc.Status.ObservedGeneration, int64(1))
-	// A client with Go types sends no field that its user has not set.
+	// A client with Go types sends only fields that its user has set.
 	typed := &redisv1.RedisCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
 	assert.NilError(t, api.Create(t.Context(), typed))

@@ -59,7 +59,7 @@ func allCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 }
 
 // crdFits fails the test unless a CRD takes at most this percentage of the allowed size of annotations. A client-side kubectl apply stores
-// the whole CRD as compact JSON in one annotation. All annotations together, with their keys, may have 256 KiB.
+// the whole CRD as compact JSON in one annotation. All annotations of an object, with their keys, may have 256 KiB together.
 func crdFits(t *testing.T, file string, percents int) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -91,7 +91,7 @@ func newResource(t *testing.T, kind schema.GroupVersionKind, name, spec string) 
 	return object
 }
 
-// readResource reads a resource of a file as a user would create it.
+// readResource reads a resource from a file in the form in which a user creates it.
 func readResource(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -34,7 +34,7 @@ var ends = map[string]string{
 
 type fields = map[string]any
 
-// assess has the script that is shipped for Argo CD judge a resource.
+// assess lets the released script for Argo CD judge a resource.
 func assess(t *testing.T, resource fields) string {
 	t.Helper()
 	script, err := os.ReadFile(filepath.Join("..", "..", "config", "argocd", "health.lua"))
@@ -78,7 +78,7 @@ func toLua(l *lua.LState, value any) lua.LValue {
 	return lua.LNil
 }
 
-// resource is one in a phase, with the conditions that go with it.
+// resource returns a resource in a phase, with the conditions of that phase.
 func resource(kind, phase string) fields {
 	is := map[bool]string{true: "True", false: "False"}
 	return fields{
@@ -90,7 +90,8 @@ func resource(kind, phase string) fields {
 	}
 }
 
-// Argo CD gets the health of every kind in every phase, of one that the operator has not seen, and of one whose spec it has not seen.
+// Argo CD gets the health of every kind in every phase, of a resource that the operator has not observed, and of a resource whose spec the
+// operator has not observed.
 func TestHealthForArgoCD(t *testing.T) {
 	for _, kind := range []string{"DataService", "RedisCluster", "EtcdCluster", "MySQLCluster", "DataBackup", "DataRestore"} {
 		once := kind == "DataBackup" || kind == "DataRestore"
@@ -120,7 +121,7 @@ func TestHealthForArgoCD(t *testing.T) {
 	}
 }
 
-// Each phase that an API has is one of those above.
+// The tables above have each phase of the APIs.
 func TestEachPhaseHasAHealth(t *testing.T) {
 	known := maps.Clone(phases)
 	maps.Copy(known, ends)

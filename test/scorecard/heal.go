@@ -82,7 +82,7 @@ func (t *trial) editOne(ctx context.Context, was *unstructured.Unstructured, cha
 	return t.back(ctx, was, "edited")
 }
 
-// back waits until the object is restored: a new one after a deletion, otherwise the same one.
+// back waits until the object is restored: a new object after a deletion, otherwise the same object.
 func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how string) error {
 	id, start := was.GetKind()+"/"+was.GetName(), time.Now()
 	recreated := how == "deleted"
@@ -149,7 +149,7 @@ func edit(object *unstructured.Unstructured) []byte {
 	}
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": path, "value": value}})
 	if err != nil {
-		panic(err) // of strings and numbers
+		panic(err) // the object has only strings and numbers
 	}
 	return patch
 }

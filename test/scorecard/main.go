@@ -51,7 +51,7 @@ func main() {
 	bundle := flag.String("bundle", "/bundle", "folder of the bundle")
 	timeout := flag.Duration("timeout", 150*time.Second, "how long an example may take to become ready")
 	flag.Parse()
-	// The kubelet's and scorecard's way to end a test: it still cleans up.
+	// The kubelet and scorecard end a test in this way. The test still cleans up.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 
@@ -61,7 +61,7 @@ func main() {
 	}
 	out, err := json.MarshalIndent(v1alpha3.TestStatus{Results: results}, "", "  ")
 	if err != nil {
-		panic(err) // it only has strings
+		panic(err) // the object has only strings
 	}
 	fmt.Println(string(out))
 	if slices.ContainsFunc(results, func(r v1alpha3.TestResult) bool { return r.State != v1alpha3.PassState }) {
@@ -82,7 +82,7 @@ func run(ctx context.Context, bundle string, timeout time.Duration, args []strin
 	if err != nil {
 		return nil, err
 	}
-	config.WarningHandler = rest.NoWarnings{} // they would end up in the log
+	config.WarningHandler = rest.NoWarnings{} // otherwise the log would contain the warnings
 	config.QPS = -1                           // the API server limits the rate
 	if err := dsv1.AddToScheme(scheme.Scheme); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func run(ctx context.Context, bundle string, timeout time.Duration, args []strin
 	}), nil
 }
 
-// all tries the examples at the same time; the results keep their order.
+// all tests the examples in parallel. The results keep the order of the examples.
 func all(examples []*unstructured.Unstructured, try func(*unstructured.Unstructured) v1alpha3.TestResult) []v1alpha3.TestResult {
 	results := make([]v1alpha3.TestResult, len(examples))
 	done := make(chan struct{})
@@ -211,7 +211,7 @@ func orNothing(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// examplesOf returns the DataServices among the alm-examples of the bundle's CSV, those named or all.
+// examplesOf returns the named DataServices in the alm-examples of the bundle's CSV; without names, all of them.
 func examplesOf(bundle string, names []string) ([]*unstructured.Unstructured, error) {
 	files, err := filepath.Glob(filepath.Join(bundle, "manifests", "*.clusterserviceversion.yaml"))
 	if err != nil {

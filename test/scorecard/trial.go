@@ -29,7 +29,7 @@ const (
 	interval = 100 * time.Millisecond // between two looks
 	unseen   = 30 * time.Second       // until an operator has looked at a new DataService
 	healed   = 30 * time.Second       // until an object is restored
-	gone     = 90 * time.Second       // pods have their time to end
+	gone     = 90 * time.Second       // pods may use their grace period
 	cleaned  = 100 * time.Second
 	// The kubelet waits for 30 s between SIGTERM and SIGKILL.
 	interrupted = 20 * time.Second
@@ -86,7 +86,7 @@ func (t *trial) logf(format string, args ...any) {
 	fmt.Fprintf(&t.log, "%5.1f s  %s\n", time.Since(t.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// run makes the namespace, tests in it and removes it, however the test ends.
+// run creates the namespace, runs the test in it, and removes the namespace after any result.
 func (t *trial) run(ctx context.Context, scorecard string, test func(context.Context, *trial) error) v1alpha3.TestResult {
 	result := v1alpha3.TestResult{Name: t.test + " " + t.example.GetName(), State: v1alpha3.PassState}
 	err := t.prepare(ctx, scorecard)
@@ -111,7 +111,7 @@ func (t *trial) run(ctx context.Context, scorecard string, test func(context.Con
 	return result
 }
 
-// prepare creates the namespace and gives the test its rights in there.
+// prepare creates the namespace, and gives the test its rights in the namespace.
 func (t *trial) prepare(ctx context.Context, scorecard string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "scorecard-" + t.test + "-" + t.example.GetName() + "-",
@@ -149,7 +149,7 @@ func (t *trial) prepare(ctx context.Context, scorecard string) error {
 	})
 }
 
-// clean removes the namespace with all that is in it, and waits: node ports are the whole cluster's.
+// clean removes the namespace with all its objects, and waits for the end, because node ports are unique in the cluster.
 func (t *trial) clean(ctx context.Context) error {
 	if t.namespace == "" {
 		return nil
@@ -182,7 +182,7 @@ func conditions(namespace *corev1.Namespace) string {
 	return strings.Join(messages, "; ")
 }
 
-// until looks again and again, and returns the last problem once the time is over.
+// until repeats a check, and returns the last problem after the time limit.
 func (t *trial) until(ctx context.Context, limit time.Duration, look func() (problem error, err error)) error {
 	var problem error
 	err := wait.PollUntilContextTimeout(ctx, interval, limit, true, func(context.Context) (bool, error) {

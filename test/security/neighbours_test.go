@@ -24,8 +24,8 @@ import (
 // kubebuilder are the labels that kubebuilder gives to the pods, Services and monitors of every operator.
 var kubebuilder = labels.Set{"control-plane": "controller-manager", "app.kubernetes.io/managed-by": "kustomize"}
 
-// Of pods in other namespaces, a NetworkPolicy of a cluster admits the operator's alone: by their namespace's name, and by a label
-// that no other operator's pods have.
+// Of pods in other namespaces, the NetworkPolicy of a cluster admits only the operator's pods: by the name of their namespace, and by a
+// label that no other operator's pods have.
 func TestNetworkPoliciesAdmitTheOperatorAlone(t *testing.T) {
 	t.Parallel()
 	own := labels.Set(operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml")).Labels)
@@ -66,8 +66,8 @@ func clusterRules(t *testing.T) map[string][]networkingv1.NetworkPolicyIngressRu
 	return found
 }
 
-// The NetworkPolicy of config/network-policy selects the operator's pods, lets in the port of their metrics alone, and lets out every port on which
-// a NetworkPolicy of a cluster admits the operator.
+// The NetworkPolicy of config/network-policy selects the operator's pods. It admits only connections to the port of their metrics. It
+// permits connections to every port on which the NetworkPolicy of a cluster admits the operator.
 func TestPolicyOfTheOperatorLetsItWork(t *testing.T) {
 	t.Parallel()
 	pods := operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml"))

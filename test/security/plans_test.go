@@ -121,12 +121,12 @@ func planned(t *testing.T) map[string][]*unstructured.Unstructured {
 	return plans
 }
 
-// attack is text that leaves a mark wherever it is more than text: as a template, which could read the
-// operator's charts, or as YAML, which could add fields and objects.
+// attack is text with a visible effect if it is not treated as text: as a template, which could read the operator's charts, or as YAML,
+// which could add fields and objects.
 const attack = "a{{ printf \"%s%s\" \"can\" \"ary\" }}{{ .Files.Get \"values.yaml\" }}\"'\ncanary-key: x\n---\nkind: Secret\nmetadata: {name: canary}\n"
 
-// T2. No text of a resource is ever a template or YAML: each string of the largest DataService and of
-// one with third parties in turn, past all that the API server would refuse.
+// T2. No text of a resource is ever a template or YAML. The test replaces each string of the largest DataService and of a DataService with
+// third parties in turn, even with texts that the API server would refuse.
 func TestThreatTextIsText(t *testing.T) {
 	t.Parallel()
 	all := dataServices(t)
@@ -186,8 +186,8 @@ func TestThreatOneNamespace(t *testing.T) {
 	assert.DeepEqual(t, namespaceFields("spec", reflect.TypeFor[dsv1.DataServiceSpec](), map[reflect.Type]bool{}), []string{"spec.gateway-master.httpRoute.gateways.namespace"})
 }
 
-// namespaceFields are the fields of a type whose name speaks of a namespace. Parts of Kubernetes' own
-// API are about pods, which cannot.
+// namespaceFields are the fields of a type whose name refers to a namespace. Parts of Kubernetes' own API are about pods, which cannot
+// refer to a namespace.
 func namespaceFields(path string, of reflect.Type, seen map[reflect.Type]bool) (found []string) {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
 		of = of.Elem()

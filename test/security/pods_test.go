@@ -41,8 +41,8 @@ var writable = []string{
 	"uuc", "eureka", "api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy",
 }
 
-// Every pod meets the standard "restricted", as judged by Kubernetes' own admission: in all samples, and with every field of the spec in
-// each of its meanings. No pod has a token that it does not use, or variables of other Services.
+// Every pod meets the standard "restricted", by the code of Kubernetes' admission: in all samples, and with every field of the spec in each
+// of its meanings. No pod has a token that it does not use, or variables of other Services.
 func TestPodsAreRestricted(t *testing.T) {
 	judge := newJudge(t)
 	images := values.DefaultImages()
@@ -70,8 +70,8 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
-// The same for Redis, etcd and replicated MySQL: their charts with all of their example values. No container may write to its root
-// filesystem, and none has a password in its arguments.
+// The charts of Redis, etcd and replicated MySQL meet the same requirements with all of their example values. No container may write to its
+// root filesystem, and no container has a password in its arguments.
 func TestMiddlewarePodsAreRestricted(t *testing.T) {
 	for chart, pods := range map[string]int{"rediscluster": 9, "etcdcluster": 3, "mysqlcluster": 2} {
 		t.Run(chart, func(t *testing.T) { restricted(t, chart, pods) })
@@ -134,7 +134,7 @@ func checkRoot(t *testing.T, where string, template *corev1.PodTemplateSpec, ima
 	}
 }
 
-// The operator's pods meet the standard with each installation: kustomize, and OLM from this bundle or from that of a release.
+// The operator's pods meet the standard with each installation: kustomize, and OLM from this bundle or from the bundle of a release.
 func TestOperatorIsRestricted(t *testing.T) {
 	judge := newJudge(t)
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "*", "manifests", "*.clusterserviceversion.yaml"))

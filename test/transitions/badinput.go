@@ -38,21 +38,21 @@ func badInput(ctx context.Context, s *suite) error {
 	return s.run(ctx, append(jobs, surroundings()...))
 }
 
-// payloads are texts that must stay plain text.
+// payloads are texts that must never be interpreted as YAML, templates or commands.
 var payloads = map[string]string{
 	"template": `{{ fail "injected" }}{{ .Values }}`, "YAML": "a\nkind: Secret\nmetadata: {name: injected}\n---\n- x",
 	"NUL": "a\x00b", "right-to-left": "a\u202eb", "delete": "a\x7fb", "next line": "a\u0085b",
 }
 
-// place is the place of a text in a spec.
+// place is the path of a text in a spec.
 type place struct {
 	*property
 	of    string
-	value any // with a neutral text in the place
+	value any // contains a neutral text at the path
 }
 
-// placesOf returns the places for texts in a property: its value, the names and values of a map, the items of a list, and the texts in
-// fields of Kubernetes' own types.
+// placesOf returns the paths of texts in a property: its value, the names and values of a map, the items of a list, and the texts in fields
+// of Kubernetes types.
 func placesOf(p *property) []place {
 	if p.entry.Elsewhere != "" {
 		return nil
@@ -75,7 +75,7 @@ func placesOf(p *property) []place {
 	return nil
 }
 
-// spec returns the base with a text at the place.
+// spec returns the base with a text at the path.
 func (l place) spec(base map[string]any, text string) map[string]any {
 	spec := clone(base)
 	value := inject.Set(l.value, text)
@@ -98,8 +98,8 @@ func (s *suite) turn(place int) []string {
 	return names
 }
 
-// texts puts each text into every place of a part of the properties. Each must be refused, named as a mistake, or appear unchanged in the
-// manifests without any other change. Accepted texts then run.
+// texts puts each text at every path of a part of the properties. Each text must be refused, be reported as a mistake, or appear in the
+// manifests unchanged and without another change. Accepted texts are then set in the running platform.
 func texts(ctx context.Context, w *walker, part, parts int) error {
 	accepted := map[string][]chain{}
 	for i, p := range w.all {
@@ -112,7 +112,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 		}
 		runs := map[string]any{} // by payload
 		_, runsHere := w.spec[p.component()]
-		runsHere = runsHere && p.component() != "uuc" && !slices.Contains(p.path, "thirdParty") // uuc and third parties run elsewhere
+		runsHere = runsHere && p.component() != "uuc" && !slices.Contains(p.path, "thirdParty") // other walkers test uuc and third parties
 		for n, l := range placesOf(p) {
 			for _, name := range w.turn(i + n) {
 				payload := payloads[name]
@@ -123,7 +123,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 				}
 			}
 		}
-		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one for each place, alternately
+		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one text for each property, alternately
 			value := runs[names[i%len(names)]]
 			accepted[p.component()] = append(accepted[p.component()], chain{property: p, values: []any{value}})
 		}
@@ -134,7 +134,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 	return w.runTexts(ctx, accepted)
 }
 
-// judgeText computes the outcome for a text, without changing a running platform.
+// judgeText computes the outcome for a text by a dry run.
 func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, payload string) (verdict, error) {
 	ds, err := w.stored(ctx, l.spec(spec, payload))
 	if err != nil {
@@ -147,21 +147,21 @@ func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, pa
 	if err != nil {
 		var mistake *render.Error
 		if !errors.As(err, &mistake) {
-			return "", fmt.Errorf("no field is named: %w", err)
+			return "", fmt.Errorf("the refusal names no field: %w", err)
 		}
 		return reported, harness.Mentions(mistake.Field, l.where())
 	}
 	if ds, err = w.stored(ctx, l.spec(spec, inject.Neutral)); err != nil {
-		return "", fmt.Errorf("a neutral text is refused, but this text is accepted: %w", err)
+		return "", fmt.Errorf("this text is accepted, but a neutral text is refused: %w", err)
 	}
 	neutral, err := w.planOf(ds)
 	if err != nil {
-		return "", fmt.Errorf("a neutral text is a mistake, but this text is not: %w", err)
+		return "", fmt.Errorf("this text is accepted, but a neutral text is a mistake: %w", err)
 	}
 	return carriedOut, inject.Same(with, neutral, payload)
 }
 
-// stored returns the DataService as the operator reads it after the API server stored it.
+// stored returns the DataService that the operator would read after the API server stored this spec.
 func (w *walker) stored(ctx context.Context, spec map[string]any) (*dsv1.DataService, error) {
 	asked := w.resource("another", spec)
 	if err := w.api.Create(ctx, asked, client.DryRunAll); err != nil {
@@ -179,7 +179,7 @@ func (w *walker) planOf(ds *dsv1.DataService) ([]*unstructured.Unstructured, err
 	return plan.Planned(ds, w.planner, plan.NewPreview(), none)
 }
 
-// runTexts sets a text in every property of the running platform that takes one, one property of each component at a time, and then
+// runTexts sets a text in every property of the running platform that accepts one, one property of each component at a time. Then it
 // restores the spec.
 func (w *walker) runTexts(ctx context.Context, accepted map[string][]chain) error {
 	for i := 0; ; i++ {

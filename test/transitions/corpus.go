@@ -61,13 +61,13 @@ func load() ([]*property, error) {
 	return found, nil
 }
 
-// reaches reports whether a property changes the manifests of other components: it belongs to the whole platform, or to the address of a
-// component that others call.
+// reaches reports whether a property changes the manifests of other components: a property of the whole platform, or of the address of a
+// component that other components call.
 func reaches(p *property) bool {
 	switch p.component() {
 	case "defaults", "networkPolicy", "rollout", "paused", "hibernate":
 		return true
-	case "additionalServices", "cronJobs": // with another name, the component is another one
+	case "additionalServices", "cronJobs": // another name creates another component
 		return len(p.path) == 2 && p.leaf() == "name"
 	case "mysql", "uuc", "eureka", "proxy", "gateway-master":
 		return len(p.path) == 2 && (p.leaf() == "name" || p.leaf() == "port")
@@ -75,7 +75,7 @@ func reaches(p *property) bool {
 	return false
 }
 
-// lookup returns a copy of the entry with the longest path that a property ends in.
+// lookup returns a copy of the entry with the longest path that is a suffix of the property's path.
 func lookup(corpus map[string]*entry, p *property) *entry {
 	for i := range p.path {
 		if e, ok := corpus[strings.Join(p.path[i:], ".")]; ok {
@@ -161,10 +161,10 @@ const crdFile = "config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
 
 // property is a leaf of the spec's schema.
 type property struct {
-	path   []string // names of lists of named things end in []
+	path   []string // names with the suffix [] are lists of named items
 	schema *apiextensionsv1.JSONSchemaProps
-	entry  *entry // of the corpus
-	left   bool   // the short form leaves it to another component with the same property
+	entry  *entry // entry of the corpus
+	left   bool   // the short form tests the same property of another component instead
 }
 
 func (p *property) String() string { return strings.Join(p.path, ".") }
@@ -182,19 +182,19 @@ func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 		return nil, err
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	// The simulated pods of this suite run no servers, so no Redis Cluster and no etcd becomes ready. A DataService copies spec.redis and
-	// spec.etcd to a RedisCluster and an EtcdCluster: test/fields checks each field there. test/rediscluster and test/etcdcluster change
-	// every field, alone and within a DataService, with real servers.
+	// Excluded: the simulated pods of this suite run no servers, so no Redis Cluster and no etcd becomes ready. A DataService copies
+	// spec.redis and spec.etcd to a RedisCluster and an EtcdCluster; test/fields checks each copied field. test/rediscluster and
+	// test/etcdcluster change every field with real servers, with and without a DataService.
 	delete(spec.Properties, "redis")
 	delete(spec.Properties, "etcd")
-	// The same is true for a mysql with several members: see test/fields and test/mysqlcluster.
+	// Excluded: a mysql with several members needs real servers, too. See test/fields and test/mysqlcluster.
 	delete(spec.Properties["mysql"].Properties, "replication")
-	// spec.mongodb becomes a resource of another operator: test/fields checks each field, and test/behaviour its readiness.
+	// Excluded: spec.mongodb becomes a resource of another operator. test/fields checks each field, and test/behaviour its readiness.
 	delete(spec.Properties, "mongodb")
-	// No backup can be made or restored here: test/backup has spec.mysql.backup and spec.mysql.restoreFrom.
+	// Excluded: this suite cannot make or restore a backup. test/backup tests spec.mysql.backup and spec.mysql.restoreFrom.
 	delete(spec.Properties["mysql"].Properties, "backup")
 	delete(spec.Properties["mysql"].Properties, "restoreFrom")
-	delete(spec.Properties["mysql"].Properties, "importFrom") // the agent copies the data: cmd/agent/test
+	delete(spec.Properties["mysql"].Properties, "importFrom") // the agent imports the data: see cmd/agent/test
 	return &spec, nil
 }
 
@@ -215,13 +215,13 @@ func properties(schema *apiextensionsv1.JSONSchemaProps, at ...string) []*proper
 	return found
 }
 
-// items names the item of each list of named things that is changed.
+// items maps each list of named items to the name of the item that is changed.
 var items = map[string]string{
 	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables",
 }
 
-// alike returns a key that is equal for similar properties: those with the same name in the same chart, and those of middleware and cron
-// jobs, whose charts share them. It is empty for a property without similar ones.
+// alike returns a key that is equal for similar properties: properties with the same name in the same chart, and properties of middleware
+// and cron jobs, which share charts. The key is empty for a property without similar properties.
 func alike(p *property) string {
 	name := strings.Join(p.path[1:], ".")
 	switch {
@@ -237,7 +237,7 @@ func alike(p *property) string {
 	return "others " + name
 }
 
-// takeTurns assigns each property that several components share to one of them, alternately.
+// takeTurns selects, for each property that several components share, the component in which the short form tests the property.
 func takeTurns(all []*property) {
 	holders := map[string][]*property{}
 	for _, p := range all {
@@ -278,7 +278,7 @@ func holderOf(spec map[string]any, path []string) map[string]any {
 	return at
 }
 
-// set sets the value of a property, and the other fields that this value requires.
+// set sets the value of a property, and the other fields that the corpus requires for this value.
 func (p *property) set(spec map[string]any, value any, with map[string]any) {
 	at := holderOf(spec, p.path)
 	maps.Copy(at, clone(with))

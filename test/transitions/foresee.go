@@ -20,25 +20,25 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// eachOf: the short form runs diff before one of this many changes, and before one of this many in a random sequence.
+// The short form runs diff before one of eachOf changes, and before one of eachOfSequence changes in a random sequence.
 const (
 	eachOf         = 6
 	eachOfSequence = 2
 )
 
-// forecast is the output of `kubectl dataservice diff` before a change, with the state at that time.
+// forecast is the output of `kubectl dataservice diff` before a change, and the state before the change.
 type forecast struct {
 	*plugin.Diff
 
-	mark   int // in the record of the operator's writes
+	mark   int // position in the record of the operator's writes
 	before pods
 }
 
-// pods are the pods of each component, without those of jobs.
+// pods are the pods of each component, excluding pods of jobs.
 type pods map[string][]types.UID
 
-// foresee predicts the operator's actions for a spec. It returns nil for most changes of the short form, and while the operator still
-// carries out an earlier spec.
+// foresee predicts the operator's actions for a spec. It returns nil for most changes of the short form, and while an earlier spec is still
+// being applied.
 func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*forecast, error) {
 	if w.changes++; !w.full && w.changes%each != 0 {
 		return nil, nil
@@ -68,8 +68,8 @@ func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*f
 	return f, nil
 }
 
-// came expects exactly the foreseen actions: the operator wrote, replaced and deleted these objects and no others, and these pods were
-// replaced.
+// came expects exactly the foreseen actions: the operator wrote, replaced and deleted only the foreseen objects, and only the foreseen pods
+// were replaced.
 func (w *walker) came(ctx context.Context, f *forecast) error {
 	if f == nil {
 		return nil
@@ -122,15 +122,15 @@ func (w *walker) writtenSince(mark int) []string {
 	return found
 }
 
-// restarted returns an error if other pods of a component ended than foreseen, or nil.
+// restarted returns an error unless exactly the foreseen pods of each component ended.
 func (f *forecast) restarted(after pods) error {
 	gone, scaled := map[string]int64{}, map[string]bool{}
 	for i := range f.Changes {
 		c := &f.Changes[i]
-		workload := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, c.Kind) // kinds whose pods diff counts
+		workload := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, c.Kind) // only for these kinds, diff counts pods
 		switch {
 		case c.Kind == "HorizontalPodAutoscaler":
-			scaled[c.Component] = true // its controller chooses the number of pods
+			scaled[c.Component] = true // the workload's controller chooses the number of pods
 		case workload && c.Action == apply.Deleted:
 			gone[c.Component] = int64(len(f.before[c.Component]))
 		case workload && c.Pods > 0:

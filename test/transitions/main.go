@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command transitions tests every property of the CRD in running DataServices, with each value of the schema or of corpus.yaml. It sets the
-// value, and then restores the old one. Each change must have an effect, each wrong value must be refused or named, and in the end
-// everything must be as before. With -suite bad-input it sets harmful and wrong values.
+// value, and then restores the old value. Each accepted change must have an effect. Each wrong value must be refused or reported. At the
+// end, all objects must be as before. With -suite bad-input it sets harmful and wrong values.
 package main
 
 import (
@@ -43,12 +43,12 @@ import (
 // suite holds the state of all walkers.
 type suite struct {
 	config  *rest.Config
-	api     client.WithWatch // as the cluster's administrator
+	api     client.WithWatch // has the rights of the cluster's administrator
 	dynamic dynamic.Interface
 	client  kubernetes.Interface
 	planner *plan.Planner
-	oracle  *plugin.Operator  // predicts as the plugin's diff
-	logs    harness.LogBuffer // the errors of all operators
+	oracle  *plugin.Operator  // predicts as `kubectl dataservice diff`
+	logs    harness.LogBuffer // the logs of all operators
 	report  *report
 	all     []*property
 	full    bool
@@ -148,10 +148,10 @@ func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
 type verdict string
 
 const (
-	carriedOut verdict = "passed"             // it runs as planned, and is healthy
-	refused    verdict = "refused"            // by the API server, which names the field
+	carriedOut verdict = "passed"             // runs as planned, and is healthy
+	refused    verdict = "refused"            // the API server refuses it and names the field
 	reported   verdict = "named in condition" // no object changes, and a condition names the field
-	troubled   verdict = "trouble named"      // it runs as planned, is not healthy, and the status has the reason
+	troubled   verdict = "trouble named"      // runs as planned, is not healthy, and the status has the reason
 	failed     verdict = "failed"             // none of these
 )
 
@@ -159,7 +159,7 @@ var verdicts = []verdict{carriedOut, refused, reported, troubled, failed}
 
 // result is one case.
 type result struct {
-	kind string // of transition or input
+	kind string // kind of transition or input
 	what string
 	verdict
 	err error
@@ -171,8 +171,8 @@ type report struct {
 	cases map[string]map[verdict]int // by kind
 	all   map[verdict]int
 
-	varied               atomic.Int64 // properties that were changed one by one in a running platform
-	foreseen, rolledBack atomic.Int64 // transitions that were compared with diff, and those that were rolled back
+	varied               atomic.Int64 // properties that were changed one at a time in a running platform
+	foreseen, rolledBack atomic.Int64 // transitions that were compared with diff; transitions that were rolled back
 }
 
 // add counts a result, and prints a failure immediately.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// where returns the base in which a property has an effect.
+// where returns the base whose components use a property.
 func where(p *property) string {
 	switch component := p.component(); component {
 	case "mysql", "eureka":
@@ -104,10 +104,10 @@ func (s *suite) runJob(ctx context.Context, j job) (err error) {
 	return j.do(ctx, w)
 }
 
-// alone reports whether a property is varied separately.
+// alone reports whether this suite varies the property itself: no other suite and no similar property covers it.
 func (p *property) alone() bool { return p.entry.Elsewhere == "" && !p.left }
 
-// coverage fails if a property was not varied that should have been.
+// coverage fails if a property was not varied, and its entry in the corpus does not exclude the property.
 func (s *suite) coverage() error {
 	alone, left := 0, 0
 	for _, p := range s.all {
@@ -162,10 +162,10 @@ func share[T any](name, base string, walkers int, items []T, do func(*walker, co
 	return jobs
 }
 
-// sorts are the components that stand for others of their sort, as the base middleware has them.
+// sorts are the components that the base middleware has. Each stands for all components of its sort.
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused", "hibernate"}
 
-// wrong returns the jobs that set wrong values which the operator must name. The short form has one value for each property, alternately.
+// wrong returns the jobs that set wrong values that the operator must report. The short form sets one value of each property, alternately.
 // test/schema and the random sequences test refusals by the API server.
 func (s *suite) wrong() []job {
 	var found []chain
@@ -185,7 +185,7 @@ func (s *suite) wrong() []job {
 	return share("wrong values", "middleware", 2, found, (*walker).mistakes)
 }
 
-// sequences returns the jobs for random sequences, with the seeds from s.first on. -seed runs one of them.
+// sequences returns the jobs for random sequences. The seeds count up from s.first. -seed selects one sequence.
 func (s *suite) sequences() []job {
 	first, number, steps := s.first, int64(2), 12
 	replay := "-seed N"
@@ -207,7 +207,7 @@ func (s *suite) sequences() []job {
 			}
 		}
 		jobs = append(jobs, job{name: fmt.Sprintf("seed %d", seed), base: name, seed: seed, do: func(ctx context.Context, w *walker) error {
-			_ = w.sequence(ctx, of, steps) // the report has its result
+			_ = w.sequence(ctx, of, steps) // the report has the result
 			return ctx.Err()
 		}})
 	}

@@ -23,15 +23,15 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-// rollBackEach is the number of steps of a random sequence after which the last one is rolled back, if it was carried out.
+// rollBackEach is the number of steps of a random sequence between rollbacks. A rollback reverts a step that was carried out.
 const rollBackEach = 3
 
-// sequence changes properties at random. Good and wrong values accumulate. At the end it restores the spec.
+// sequence changes properties at random. It keeps both valid and wrong values until the end, and then restores the spec.
 func (w *walker) sequence(ctx context.Context, of []*property, steps int) error {
 	random := rand.New(rand.NewPCG(uint64(w.seed), 0))
 	spec := clone(w.spec)
 	var trail []string
-	var last *moment // the last one that was ready
+	var last *moment // last moment at which the DataService was ready
 	for step := range steps {
 		next, what := w.mutate(random, of, spec)
 		trail = append(trail, what)
@@ -97,7 +97,7 @@ func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) 
 	return next, fmt.Sprintf("%s = %s", p, text(value))
 }
 
-// judge changes the spec and expects the result that the API server and the operator promise for any spec.
+// judge changes the spec and expects one of the results that are allowed for any spec.
 func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, error) {
 	foreseen, foreseeErr := w.foresee(ctx, spec, eachOfSequence)
 	generation, err := w.change(ctx, spec)
@@ -138,7 +138,7 @@ func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error)
 	}
 	switch {
 	case harness.IsReady(ds, generation) == nil:
-		planned, err := w.planned(ctx) // with the values that were generated since
+		planned, err := w.planned(ctx) // contains the passwords that were generated since
 		if err != nil {
 			return failed, err
 		}
@@ -157,19 +157,19 @@ func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error)
 	return failed, fmt.Errorf("not ready, and no condition has a reason: phase %s: %s", ds.Status.Phase, ds.Status.Message)
 }
 
-// isWrong expects the spec to be named as wrong, with these words. A condition has health.Refusal of an error, without the line breaks and
-// double spaces of Kubernetes' messages.
+// isWrong expects a condition that reports the spec as wrong, with these words. The condition has health.Refusal of an error, without the
+// line breaks and double spaces of Kubernetes' messages.
 func (w *walker) isWrong(generation int64, words ...string) error {
 	return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec, words...)
 }
 
-// chain is a property and the values that it takes, in order.
+// chain is a property with the values to set, in order.
 type chain struct {
 	*property
 	values []any
 }
 
-// batch is a set of chains of different components, which are walked at the same time.
+// batch is a set of chains of different components. tryBatch changes all of them at the same time.
 type batch []chain
 
 func (b batch) String() string {
@@ -180,8 +180,8 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few returns the number of values of a property in the short form: one if another property covers the manifests, all for a list of text
-// (push, pop and empty), two for others.
+// few returns the number of values of a property in the short form: one if another property covers the manifests, all values of a list of
+// texts (push, pop and empty), and two of other properties.
 func few(p *property) int {
 	switch {
 	case p.entry.Shares:
@@ -192,8 +192,8 @@ func few(p *property) int {
 	return 2
 }
 
-// batches distributes the properties of a base into batches: one property of each component. A property that also changes other components'
-// objects has a separate batch.
+// batches distributes the properties of a base into batches. A batch has one property of each component. A property that also changes
+// objects of other components has a separate batch.
 func (s *suite) batches(of []*property) []batch {
 	var alone, together []batch
 	next := map[string]int{} // by component: the batch of its next property
@@ -218,7 +218,7 @@ func (s *suite) someOf(p *property) []any {
 	if p.leaf() == "nodePort" {
 		values = []any{s.nodePort(), s.nodePort()}
 	}
-	if len(p.path) == 2 && p.leaf() == "name" && !strings.HasSuffix(p.path[0], "[]") { // two components of a batch cannot have the same name
+	if len(p.path) == 2 && p.leaf() == "name" && !strings.HasSuffix(p.path[0], "[]") { // two components of a batch cannot get the same name
 		values = slices.Clone(values)
 		for i := range values {
 			values[i] = fmt.Sprintf("%v-%s", values[i], p.component())
@@ -230,11 +230,10 @@ func (s *suite) someOf(p *property) []any {
 	return values
 }
 
-// nodePort returns a port that no other DataService uses now: a port can be used only once in a cluster. The API server assigns higher
-// ports.
+// nodePort returns a port that no other DataService uses now: a cluster can use a port only once. The API server assigns higher ports.
 func (s *suite) nodePort() int64 { return 30000 + s.ports.Add(1)%86 }
 
-// walkBatch walks a batch. If that fails, it walks the chains one by one to find the failing chain.
+// walkBatch walks a batch. If that fails, it walks the chains one at a time to find the failing chain.
 func (w *walker) walkBatch(ctx context.Context, b batch) error {
 	err := w.tryBatch(ctx, b)
 	if err == nil {
@@ -266,13 +265,13 @@ func (w *walker) walkBatch(ctx context.Context, b batch) error {
 			return err
 		}
 	}
-	if w.report.failures() == before { // none fails alone
+	if w.report.failures() == before { // no single chain fails
 		w.report.add(result{kind: "together", what: b.String(), err: err})
 	}
 	return nil
 }
 
-// tryBatch gives each property its values, one after the other, and then its former value.
+// tryBatch sets the values of each property, one after the other, and then restores the old value.
 func (w *walker) tryBatch(ctx context.Context, b batch) error {
 	before := w.before
 	there, err := w.space.Objects(ctx)
@@ -313,7 +312,7 @@ func (w *walker) tryBatch(ctx context.Context, b batch) error {
 			was, is := there[id], now[id]
 			another := was == nil || is == nil || was.GetUID() != is.GetUID()
 			if another && !slices.ContainsFunc(moving, func(c chain) bool { return c.entry.Replaces }) {
-				return fmt.Errorf("%s: %s was deleted and created again", describe(moving, i), id)
+				return fmt.Errorf("%s: %s was replaced instead of updated", describe(moving, i), id)
 			}
 		}
 		before, there = after, now
@@ -334,7 +333,7 @@ func describe(moving []chain, step int) string {
 	return strings.Join(all, ", ")
 }
 
-// carryOut changes the spec and expects the plan to be carried out without unnecessary writes.
+// carryOut changes the spec and expects the operator to apply the plan without unnecessary writes.
 func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstructured.Unstructured, error) {
 	var after []*unstructured.Unstructured
 	foreseen, err := w.foresee(ctx, spec, eachOf)
@@ -345,7 +344,7 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 		if err := w.become(ctx, spec); err != nil {
 			return err
 		}
-		if after, err = w.planned(ctx); err != nil { // with the values that were generated since
+		if after, err = w.planned(ctx); err != nil { // contains the passwords that were generated since
 			return err
 		}
 		if err := w.eventually(ctx, w.asPlanned(ctx, after)); err != nil {
@@ -356,7 +355,7 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 	return after, err
 }
 
-// asPlanned returns a function that returns the differences of objects from the plan. Objects with an unchanged plan must be unchanged.
+// asPlanned returns a function that compares objects with the plan. An object whose plan is unchanged must be unchanged.
 func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstructured) func(live.Objects) error {
 	d := fields.Compare(w.before, planned)
 	concerned := slices.Concat(d.Added, d.Changed, d.Removed)
@@ -369,14 +368,14 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 		}
 		for _, id := range d.Changed {
 			if objects[id] != nil && !w.was.Differs(objects[id]) {
-				return fmt.Errorf("%s has not changed", id)
+				return fmt.Errorf("%s has not changed, but its plan has", id)
 			}
 		}
 		return w.space.Holds(ctx, planned, asked, objects)
 	}
 }
 
-// shows expects each changed property in the plan of its component, or nowhere if the corpus allows that.
+// shows expects each changed property to change the plan of its component, unless the corpus marks the property as silent.
 func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 	d := fields.Compare(before, after)
 	all := fields.ByID(slices.Concat(before, after))
@@ -391,7 +390,7 @@ func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 		}
 		shown := concerned[name] || reaches(c.property) && !d.Empty()
 		if shown == (c.entry.Silent != "") {
-			return fmt.Errorf("%s: the manifests changed: %t; reason in the corpus: %q", c, shown, c.entry.Silent)
+			return fmt.Errorf("%s: manifests changed: %t; the corpus has the reason for no change: %q", c, shown, c.entry.Silent)
 		}
 	}
 	return nil

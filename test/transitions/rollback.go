@@ -23,13 +23,13 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-// moment is a generation that was ready, with the objects of that time.
+// moment is a generation of a ready DataService, with its objects.
 type moment struct {
 	generation int64
 	was        *live.Baseline
 }
 
-// remember returns the present state as a moment, or nil if the DataService is not ready or paused.
+// remember returns the present state as a moment, or nil if the DataService is paused or not ready.
 func (w *walker) remember(ctx context.Context) (*moment, error) {
 	ds, err := w.now(ctx)
 	if err != nil || ds.Spec.Paused || harness.IsReady(ds, ds.Generation) != nil {
@@ -39,8 +39,8 @@ func (w *walker) remember(ctx context.Context) (*moment, error) {
 	return &moment{ds.Generation, live.NewBaseline(objects)}, err
 }
 
-// goBack rolls back to a moment as `kubectl dataservice rollback` does. The manifests must equal the former ones, except in the fields that
-// rollback keeps. It returns the new spec, or nil without an earlier one.
+// goBack rolls back to a moment as `kubectl dataservice rollback` does. The manifests must equal the manifests of the moment, except in the
+// fields that rollback keeps. It returns the new spec, or nil if the history has no earlier spec.
 func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error) {
 	var spec map[string]any
 	var kept []string
@@ -70,14 +70,14 @@ func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error)
 	})
 }
 
-// isUsersSecret reports whether an object is the Secret with the passwords of MySQL's users. After a deletion it is created with new
-// passwords.
+// isUsersSecret reports whether an object is the Secret with the passwords of MySQL's users. When it is created again after a deletion, the
+// passwords are new.
 func isUsersSecret(id string) bool {
 	return strings.HasPrefix(id, "Secret/") && strings.HasSuffix(id, "-users")
 }
 
-// errDropped: the history is full and does not have that revision any more.
-var errDropped = errors.New("the history does not have it any more")
+// errDropped reports that the full history has deleted the requested revision.
+var errDropped = errors.New("the history has deleted this revision")
 
 // earlier returns the spec of an earlier generation as rollback applies it, and the fields that rollback keeps.
 func (w *walker) earlier(ctx context.Context, to int64) (spec map[string]any, kept []string, err error) {
@@ -131,12 +131,12 @@ func changed(spec map[string]any, changes fieldsOf) map[string]any {
 	return next
 }
 
-// on returns a change of the component reports.
+// on returns a patch that changes the component reports.
 func on(changes fieldsOf) fieldsOf {
 	return fieldsOf{"additionalServices": fieldsOf{"reports": changes}}
 }
 
-// scenarios are transitions with more than one change of one property.
+// scenarios are transitions that are not one change of one property.
 func scenarios() []job {
 	return []job{
 		{name: "scenario: there and back", base: "middleware", do: thereAndBack},
@@ -147,7 +147,7 @@ func scenarios() []job {
 	}
 }
 
-// record adds a case with its error, if any. It returns an error only if the walker cannot continue.
+// record adds a case to the report. It returns an error only if the walker cannot continue.
 func (w *walker) record(ctx context.Context, kind, what string, err error) error {
 	w.report.add(result{kind: kind, what: what, verdict: carriedOut, err: err})
 	if err != nil && w.was != nil {
@@ -171,7 +171,7 @@ func (w *walker) deleted(ctx context.Context, name string) error {
 	})
 }
 
-// createdAgain creates the DataService again and expects its former objects.
+// createdAgain creates the DataService again and expects the same objects as before.
 func (w *walker) createdAgain(ctx context.Context) error {
 	if err := w.createReady(ctx, w.name, w.spec); err != nil {
 		return err
@@ -203,7 +203,7 @@ func paused(ctx context.Context, w *walker) error {
 	return w.record(ctx, "paused and resumed", "with a change in between", errors.Join(err, w.recovered(ctx)))
 }
 
-// hibernated has no pods until it is woken, with what changed in the meantime.
+// hibernated expects no pods until the DataService wakes. Changes made during hibernation take effect then.
 func hibernated(ctx context.Context, w *walker) error {
 	asleep := changed(w.spec, fieldsOf{"hibernate": true})
 	var err error
@@ -218,7 +218,7 @@ func hibernated(ctx context.Context, w *walker) error {
 	return w.record(ctx, "hibernated and woken", "with a change meanwhile", errors.Join(err, w.recovered(ctx)))
 }
 
-// sleeps replaces the spec by one that hibernates, and waits until that is carried out.
+// sleeps sets a spec with hibernation, and waits until the phase is Hibernated.
 func (w *walker) sleeps(ctx context.Context, spec map[string]any) error {
 	generation, err := w.change(ctx, spec)
 	if err != nil {
@@ -236,11 +236,11 @@ func (w *walker) sleeps(ctx context.Context, spec map[string]any) error {
 	})
 }
 
-// wordForWord expects the error of the plan in the condition. Kubernetes' message about such a label has double blanks.
+// wordForWord expects the exact error of the plan in the condition. Kubernetes' message about such a label has double spaces.
 func wordForWord(ctx context.Context, w *walker) error {
 	v, err := w.judge(ctx, changed(w.spec, on(fieldsOf{"labels": fieldsOf{"a": "b c"}})))
 	if err == nil && v != reported {
-		err = fmt.Errorf("it is %s, not %s", v, reported)
+		err = fmt.Errorf("the result is %s, want %s", v, reported)
 	}
 	return w.record(ctx, "wrong value", "labels = map[a:b c], word for word", errors.Join(err, w.recovered(ctx)))
 }
@@ -267,7 +267,7 @@ func deleteWhileCreating(ctx context.Context, w *walker) (err error) {
 	return nil
 }
 
-// deletedAfter creates the DataService and deletes it once this many objects exist.
+// deletedAfter creates the DataService and deletes it when this many objects exist.
 func (w *walker) deletedAfter(ctx context.Context, least int) error {
 	if err := w.api.Create(ctx, w.resource(w.name, w.spec)); err != nil {
 		return err
@@ -309,7 +309,7 @@ func thereAndBack(ctx context.Context, w *walker) error {
 			if _, err := w.change(ctx, changed(w.spec, flips[name])); err != nil {
 				return err
 			}
-			if err := w.recovered(ctx); err != nil { // its first action is the restoring change, some 10 ms later
+			if err := w.recovered(ctx); err != nil { // the operator's first action is the restoring change, about 10 ms later
 				return err
 			}
 			return w.quiet(ctx)

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-// patience limits each wait. It is exceeded only in a hang.
+// patience limits each wait. A wait exceeds it only in a hang.
 const patience = 3 * time.Minute
 
 // walker changes a DataService in a separate namespace with a separate operator.
@@ -34,14 +34,14 @@ type walker struct {
 	space live.Namespace
 	name  string
 	op    *harness.Operator
-	wrote *harness.Record // by all operators of the namespace
-	seed  int64           // of its random choices
+	wrote *harness.Record // writes of all operators of the namespace
+	seed  int64           // seed of the walker's random choices
 
-	spec   map[string]any               // of the creation
-	before []*unstructured.Unstructured // the objects of the plan then
-	was    *live.Baseline               // the objects of the namespace then
+	spec   map[string]any               // spec at the creation
+	before []*unstructured.Unstructured // planned objects at the creation
+	was    *live.Baseline               // objects of the namespace at the creation
 
-	seen    *harness.Journal // of DataServices
+	seen    *harness.Journal // watches DataServices
 	changes int              // number of changes of the spec so far
 }
 
@@ -99,7 +99,7 @@ func (w *walker) last(name string) *dsv1.DataService {
 
 // until waits until a condition holds, and returns its last error when the time is up.
 func (w *walker) until(holds func() error) error {
-	// The interval is for conditions about objects other than DataServices.
+	// The interval is for conditions about objects that the journal does not watch.
 	return harness.Within(patience, 100*time.Millisecond, w.seen.Next, holds)
 }
 
@@ -114,7 +114,7 @@ func (w *walker) eventually(ctx context.Context, holds func(objects live.Objects
 	})
 }
 
-// start creates the DataService, waits until it is ready, and stores the objects of that time.
+// start creates the DataService, waits until it is ready, and stores its objects.
 func (w *walker) start(ctx context.Context, spec map[string]any) error {
 	w.spec = clone(spec)
 	if err := w.createReady(ctx, w.name, spec); err != nil {
@@ -157,7 +157,7 @@ func (w *walker) change(ctx context.Context, spec map[string]any) (int64, error)
 	return ds.GetGeneration(), err
 }
 
-// become replaces the spec and waits until it is carried out.
+// become replaces the spec and waits until the DataService is ready with the new spec.
 func (w *walker) become(ctx context.Context, spec map[string]any) error {
 	generation, err := w.change(ctx, spec)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *walker) isReady(name string, generation int64) error {
 	return harness.IsReady(w.last(name), generation)
 }
 
-// says returns the difference between a condition and the expected one, or nil.
+// says compares a condition with the expected one. It returns the difference, or nil.
 func (w *walker) says(name string, generation int64, kind, reason string, words ...string) error {
 	ds, err := w.seenAt(name, generation)
 	if err != nil {
@@ -214,7 +214,7 @@ func (w *walker) recovered(ctx context.Context) error {
 		err = w.came(ctx, foreseen)
 	}
 	if err != nil {
-		return fmt.Errorf("taken back: %w", err)
+		return fmt.Errorf("restore the spec: %w", err)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (w *walker) asBefore(objects live.Objects) error {
 	return w.was.Same(objects, func(string) bool { return true })
 }
 
-// calm runs a function, and fails if the operator writes or logs too much during it.
+// calm runs a function, and fails if the operator exceeds a number of writes or log lines during the call.
 func (w *walker) calm(objects, status int, do func() error) error {
 	wrote, mark := w.wrote.Mark(), len(w.logs.String())
 	if err := do(); err != nil {
@@ -256,15 +256,15 @@ func (w *walker) calm(objects, status int, do func() error) error {
 	return nil
 }
 
-// histories limits the writes of a step to the history. A step changes the spec a few times; each change adds one revision and may delete
-// one.
+// histories bounds the writes to the history in one step. A step changes the spec a few times. Each change adds one revision and may delete
+// one revision.
 const histories = 10
 
 // writesOther reports whether a request writes anything except a status and the history of specs.
 func writesOther(s harness.Sent) bool { return s.Writes() && !s.WritesStatus() && !s.WritesHistory() }
 
 // quiet changes the message of the status, and expects the operator to write only the status. The operator compares all objects before it
-// corrects the message, so every other write has no cause.
+// corrects the message, so any other write is a defect.
 func (w *walker) quiet(ctx context.Context) error {
 	const foreign = "another writer's message"
 	ds, err := w.now(ctx)

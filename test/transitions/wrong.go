@@ -39,7 +39,7 @@ func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(me
 	return w.calm(0, 4, func() error {
 		generation, err := w.change(ctx, spec)
 		if err != nil {
-			return fmt.Errorf("refused already: %w", err)
+			return fmt.Errorf("the API server refuses the spec: %w", err)
 		}
 		return w.until(func() error {
 			if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
@@ -61,7 +61,7 @@ func (p *property) where() string {
 	if item, isList := items[p.path[0]]; isList {
 		return fmt.Sprintf("spec.%s[%s]", p.component(), item)
 	}
-	if p.component() == "defaults" { // a mistake in it shows in the pods of some component
+	if p.component() == "defaults" { // the mistake is reported for a component that uses the default
 		return "spec."
 	}
 	return "spec." + p.component()
@@ -94,7 +94,7 @@ func oddInputs() map[string]fieldsOf {
 		"500 variables in envs":        on(fieldsOf{"replica": 0, "envs": variables}),
 		"a variable of 128 KiB":        on(fieldsOf{"replica": 0, "env": fieldsOf{"A": large[:128<<10]}}),
 		"a Secret that does not exist": {"mysql": fieldsOf{"credentialsSecret": "no-such-secret"}},
-		// The check runs in the author's pod, which can reach this address without the operator.
+		// The operator connects to no url: a pod of the DataService checks it. Any pod of the author can reach this address.
 		"url link-local":                  url("http://169.254.169.254/latest/meta-data"),
 		"url link-local, IPv6":            url("http://[fe80::1]/"),
 		"url of the API server":           url("https://kubernetes.default.svc"),
@@ -128,7 +128,7 @@ func names(ctx context.Context, w *walker) error {
 	return errors.Join(w.namesThatMeet(ctx), ctx.Err())
 }
 
-// namesThatMeet creates two DataServices whose names and components' names give the same text when joined. Their objects must differ.
+// namesThatMeet creates two DataServices for which name and component joined give the same text. Their objects must differ.
 func (w *walker) namesThatMeet(ctx context.Context) error {
 	err := w.createReady(ctx, "a-b", fieldsOf{"mysql": fieldsOf{"name": "c", "replica": 0}})
 	if err == nil {
@@ -139,7 +139,7 @@ func (w *walker) namesThatMeet(ctx context.Context) error {
 	return errors.Join(gone, w.deleted(ctx, "a-b")) // deleted waits for the objects of both
 }
 
-// surroundings are changes of the namespace by other users.
+// surroundings are changes of the namespace that other users make.
 func surroundings() []job {
 	return []job{
 		{name: "surroundings: limit range", base: "middleware", do: defaults},
@@ -160,9 +160,9 @@ func defaults(ctx context.Context, w *walker) error {
 	return w.record(ctx, "surroundings", "a LimitRange with defaults", errors.Join(err, w.quiet(ctx), w.recovered(ctx)))
 }
 
-// terminatingNamespace expects no repeated attempts in a namespace that is being deleted.
+// terminatingNamespace expects the operator to stop its attempts in a namespace that is being deleted.
 func terminatingNamespace(ctx context.Context, w *walker) error {
-	// This object keeps the namespace from its end, so that there is time to look.
+	// The finalizer of this object delays the end of the namespace, so that the test can observe it.
 	holder := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "holder", Namespace: w.space.Name, Finalizers: []string{"example.com/hold"}}}
 	if err := w.api.Create(ctx, holder); err != nil {
 		return err
@@ -179,7 +179,7 @@ func terminatingNamespace(ctx context.Context, w *walker) error {
 		}); err != nil {
 			return err
 		}
-		time.Sleep(time.Second) // repeated writes would continue; calm counts writes, and a single late one fails nothing
+		time.Sleep(time.Second) // repeated writes would continue; calm allows a single late write
 		return nil
 	})
 	w.report.add(result{kind: "surroundings", what: "a terminating namespace", verdict: carriedOut, err: err})

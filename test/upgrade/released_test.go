@@ -3,8 +3,8 @@
 
 //go:build released
 
-// Package upgrade_test runs the last release, and then this version, on one simulated cluster. What an upgrade writes is also compared without a
-// cluster: TestUpgradeWritesOnlyWhatIsMeantToChange of test/fields.
+// Package upgrade_test runs the last release, and then this version, on one simulated cluster. TestUpgradeWritesOnlyWhatIsMeantToChange of
+// test/fields compares the writes of an upgrade without a cluster.
 package upgrade_test
 
 import (
@@ -35,7 +35,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A platform that the released operator creates, and that this version adopts.
+// A platform that the released operator creates. This version takes over its objects.
 const (
 	platform  = "dataservice-sample"
 	namespace = "upgrade"
@@ -50,8 +50,8 @@ type stage struct {
 	kubeconfig string
 }
 
-// replaced lists the objects that are written because their chart has changed since the last release, and the Deployments whose pods are
-// replaced for that reason.
+// replaced lists the objects that are written because their chart has changed since the last release. It includes the Deployments whose
+// pods are replaced for this reason.
 var replaced = func() []string {
 	found := []string{"ConfigMap/web-template", "Deployment/web"}
 	for _, service := range []string{"api-manager", "auth", "ds-adapter", "es-adapter", "gateway-master", "gateway-web", "proxy", "trd-adapter"} {
@@ -60,14 +60,14 @@ var replaced = func() []string {
 	return found
 }()
 
-// brings lists the changes by this operator to a platform without a restart: the guard of the database's data, which the next pod of the
-// database has, and the record of the data.
+// brings lists the changes that this operator makes to a platform without a restart: the guard of the database's data, which takes effect
+// in the database's next pod, and the record of the data.
 var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data"}
 
-// retained outlive the DataService: each gets the annotations against GitOps tools, in one write.
+// retained are the objects that outlive the DataService. One write adds the annotations against GitOps tools to each.
 var retained = []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"}
 
-// The released operator creates a platform, and this version takes over: it writes only new objects and those in replaced. Then it rolls
+// The released operator creates a platform. Then this version starts: it writes only new objects and those in replaced. Then it rolls
 // out a change, and writes only the changed objects. The test builds two operators and starts a separate cluster.
 func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	version, err := os.ReadFile(filepath.Join(cluster.Root(), "VERSION"))
@@ -82,7 +82,7 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	stop := s.start(before, last)
 	s.apply("test/fields/testdata/upgrade/inputs/sample.yaml")
 	s.ready()
-	// The API server copies the service account to a deprecated field, which must not stay when the account is removed.
+	// The API server copies the service account to a deprecated field. Both fields must become empty when the account is removed.
 	s.patch(`{"spec": {"auth": {"serviceAccountName": "default"}}}`)
 	s.ready()
 	s.patch(`{"spec": {"auth": {"serviceAccountName": null}}}`)
@@ -122,7 +122,7 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	// Always a new cluster: other tests must not get an older CRD.
+	// Always start a new cluster: other tests must not run with an older CRD.
 	t.Setenv("KUBECONFIG", "")
 	ctrl.SetLogger(logr.Discard())
 	c, err := cluster.Start(t.Context(), cluster.Options{Name: "upgrade"})
@@ -168,7 +168,7 @@ func (s *stage) ready() {
 	})
 }
 
-// annotated returns which of the retained objects lacks the annotations against GitOps tools, or nil.
+// annotated returns an error that names a retained object without the annotations against GitOps tools, or nil.
 func (s *stage) annotated(ctx context.Context) error {
 	for _, id := range retained {
 		kind, name, _ := strings.Cut(id, "/")
@@ -197,7 +197,7 @@ func (s *stage) until(what string, holds func(context.Context) error) {
 	assert.NilError(s, err, what)
 }
 
-// start starts the operator in a file and returns a function that ends it.
+// start starts the operator in a file. The returned function stops the operator.
 func (s *stage) start(file, name string) func() {
 	s.Helper()
 	log, err := os.Create(filepath.Join(s.TempDir(), "log"))
@@ -229,7 +229,7 @@ func run(t *testing.T, name string, arguments ...string) string {
 	}
 	command := exec.CommandContext(t.Context(), name, arguments...)
 	command.Dir = cluster.Root()
-	// The build must not get the flags of the make that runs this test.
+	// The flags of the make that runs this test must not affect the build.
 	command.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	out, err := command.CombinedOutput()
 	assert.NilError(t, err, "%s %v\n%s", name, arguments, out)

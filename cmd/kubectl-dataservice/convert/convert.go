@@ -26,27 +26,27 @@ import (
 
 // Options configure a conversion.
 type Options struct {
-	// Name is the name of the DataService; empty: the name of the first resource.
+	// Name is the name of the DataService; if it is empty, the name of the first resource is used.
 	Name string
-	// Command is the command for CronTabs without a command; empty: the entrypoint of the image.
+	// Command is the command for CronTabs without a command; if it is empty, the image's entrypoint runs.
 	Command []string
 }
 
-// Result is a converted file.
+// Result is the result of converting a file.
 type Result struct {
 	DataService *unstructured.Unstructured
-	// Notes name the fields without a counterpart: resource, path, reason.
+	// Notes list the fields without a counterpart: resource, path, reason.
 	Notes []string
 }
 
-// source is a resource that is converted.
+// source is a resource to convert.
 type source struct {
 	*unstructured.Unstructured
 
 	result *Result
 }
 
-// note adds a field without a counterpart.
+// note records a field without a counterpart.
 func (s *source) note(path, reason string, args ...any) {
 	s.result.Notes = append(s.result.Notes, fmt.Sprintf("%s: %s: %s", s.id(), path, fmt.Sprintf(reason, args...)))
 }
@@ -58,7 +58,7 @@ func (s *source) mistake(path, problem string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", s.id(), path, fmt.Sprintf(problem, args...))
 }
 
-// converters return the entry of a list of the spec, or a field of it, by kind.
+// converters maps a kind to the function that converts it. The function returns an entry of a list in the spec, or a field of the spec.
 var converters = map[schema.GroupKind]struct {
 	field   string
 	isList  bool
@@ -71,7 +71,7 @@ var converters = map[schema.GroupKind]struct {
 	{Group: "mongodbcommunity.mongodb.com", Kind: "MongoDBCommunity"}: {"mongodb", false, mongoDB},
 }
 
-// Convert converts the resources of a file, a stream of YAML documents or lists.
+// Convert converts the resources in a file: a stream of YAML documents, or lists.
 func Convert(data []byte, o Options) (*Result, error) {
 	objects, err := parse(data)
 	if err != nil {
@@ -145,7 +145,7 @@ func parse(data []byte) ([]*unstructured.Unstructured, error) {
 			return objects, nil
 		}
 		if err == nil && len(raw.Raw) > 0 {
-			err = json.Unmarshal(raw.Raw, &object.Object) // whole numbers stay whole
+			err = json.Unmarshal(raw.Raw, &object.Object) // unlike encoding/json, keeps integers
 		}
 		switch {
 		case err != nil:
@@ -179,7 +179,7 @@ var (
 	builtIn      = []string{"mysql", "uuc", "eureka", "api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy", "web", "platform"}
 )
 
-// checkName refuses a name that no component may have.
+// checkName refuses a name that is not allowed for a component.
 func (s *source) checkName() error {
 	switch name := s.GetName(); {
 	case len(name) > 50 || !namePattern.MatchString(name):
@@ -200,7 +200,7 @@ func (s *source) image(spec map[string]any) (string, error) {
 	return image, nil
 }
 
-// metadata notes the parts of a resource's metadata that a DataService cannot have.
+// metadata records the metadata of a resource that a DataService cannot have.
 func (s *source) metadata() {
 	if len(s.GetLabels()) > 0 {
 		s.note("metadata.labels", "they were labels of the resource alone: set labels of the component if its pods need them")
@@ -217,7 +217,7 @@ func (s *source) metadata() {
 	}
 }
 
-// fields returns the spec, and notes unknown fields.
+// fields returns the spec, and records unknown fields.
 func (s *source) fields(known ...string) (map[string]any, error) {
 	spec, isObject := s.Object["spec"].(map[string]any)
 	if !isObject {

@@ -22,7 +22,8 @@ const (
 	mongo    = "apiVersion: mongodb.com/v1\nkind: MongoDB\nmetadata: {name: a}\nspec: {members: 3, version: 4.2.6"
 )
 
-// One resource of each kind becomes one DataService, and fields without a counterpart are named. The API server accepts the DataService.
+// One resource of each kind is converted into one DataService. The notes name the fields without a counterpart. The API server accepts the
+// DataService.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/all.yaml")
@@ -34,7 +35,7 @@ func TestConvert(t *testing.T) {
 	golden.Assert(t, string(text)+strings.Join(result.Notes, "\n")+"\n", "all.golden")
 }
 
-// The API server accepts the converted resource of each row, which has one line of YAML.
+// The API server accepts the converted resource of each row. A row is one line of YAML.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	admitter, err := admit.New()

@@ -15,8 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// mongoDBSpec is the spec of a MongoDB of mongodb.com/v1, which releases of MongoDB's Community operator before 0.6 had, and of its successor
-// MongoDBCommunity.
+// mongoDBSpec is the spec of a MongoDB (mongodb.com/v1, MongoDB's Community operator before 0.6) and of its successor MongoDBCommunity.
 type mongoDBSpec struct {
 	Members     int32               `json:"members"`
 	Type        string              `json:"type"`
@@ -101,7 +100,7 @@ func mongoDB(s *source, _ Options) (map[string]any, error) {
 	return entry, nil
 }
 
-// mongoDBUsers converts the first account to the account of the services.
+// mongoDBUsers converts the first account to the services' account.
 func (s *source) mongoDBUsers(users []mongoDBUser, entry map[string]any) {
 	for i := range users {
 		u, path := &users[i], fmt.Sprintf("spec.users[%d]", i)
@@ -132,7 +131,7 @@ func (s *source) mongoDBUsers(users []mongoDBUser, entry map[string]any) {
 	}
 }
 
-// mongoDBRest notes the other fields without a counterpart.
+// mongoDBRest records the other fields without a counterpart.
 func (s *source) mongoDBRest(spec *mongoDBSpec) {
 	const own = "keep the MongoDBCommunity, and set mongodb.kind to ThirdParty"
 	auth := &spec.Security.Authentication
@@ -159,7 +158,7 @@ func (s *source) mongoDBRest(spec *mongoDBSpec) {
 	}
 }
 
-// mongoDBPods converts the changes of the StatefulSet: the pod template, and the size of the data volume.
+// mongoDBPods converts the changes of the StatefulSet: of the pod template, and of the data volume's size.
 func (s *source) mongoDBPods(set *mongoDBStatefulSet, entry map[string]any) error {
 	if len(set.Metadata) > 0 {
 		s.note("spec.statefulSet.metadata", "labels and annotations of the StatefulSet are those of MongoDB's operator")

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// appService converts an AppService. Depending on its version, the field for the number of pods is size or replicas.
+// appService converts an AppService. Depending on the version, the number of pods is in the field size or replicas.
 func appService(s *source, _ Options) (map[string]any, error) {
 	spec, err := s.fields("size", "replicas", "image", "resources", "envs", "ports")
 	if err != nil {
@@ -45,7 +45,7 @@ func modelBox(s *source, _ Options) (map[string]any, error) {
 		s.note("spec.name", "the objects of a ModelBox have the name of the resource, and so has the component")
 	}
 	s.note("spec", "the containers db-container and init-container, which its operator added to each pod, are left out: use sidecars and initContainers")
-	entry["minReadySeconds"] = int64(3) // as its operator had it
+	entry["minReadySeconds"] = int64(3) // the value of the ModelBox operator
 	if err := s.same(spec, entry, map[string]any{"minReadySeconds": new(int32)}); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func modelBox(s *source, _ Options) (map[string]any, error) {
 	if err := s.same(spec, probes, map[string]any{"readinessProbe": &corev1.Probe{}, "livenessProbe": &corev1.Probe{}}); err != nil {
 		return nil, err
 	}
-	if len(probes) > 0 { // a DataService has the same two names, without Probe
+	if len(probes) > 0 { // a DataService has the same two names without the suffix Probe
 		entry["probes"] = map[string]any{}
 		for name, probe := range probes {
 			entry["probes"].(map[string]any)[strings.TrimSuffix(name, "Probe")] = probe
@@ -71,7 +71,7 @@ func modelBox(s *source, _ Options) (map[string]any, error) {
 
 var percentage = regexp.MustCompile(`^([1-9]|[1-9][0-9]|100)%$`)
 
-// paceOf returns the pace of an update.
+// paceOf returns the strategy of an update.
 func paceOf(given any) (pace, problem string) {
 	text, isText := given.(string)
 	if !isText || !percentage.MatchString(text) {
@@ -80,7 +80,7 @@ func paceOf(given any) (pace, problem string) {
 	return text, ""
 }
 
-// service converts the fields that AppServices and ModelBoxes share. count is the name of the number of pods.
+// service converts the fields that AppServices and ModelBoxes have in common. count is the name of the field with the number of pods.
 func (s *source) service(spec map[string]any, count string) (map[string]any, error) {
 	entry, err := s.container(spec)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *source) service(spec map[string]any, count string) (map[string]any, err
 	return entry, s.ports(spec, entry)
 }
 
-// container returns an entry with the fields of the container, which all three kinds share.
+// container returns an entry with the fields of the container, which are common to all three kinds.
 func (s *source) container(spec map[string]any) (map[string]any, error) {
 	image, err := s.image(spec)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *source) container(spec map[string]any) (map[string]any, error) {
 	return entry, s.variables(spec, entry)
 }
 
-// same copies fields that have the same name and meaning in a DataService. types are pointers to their types, by name.
+// same copies fields that have the same name and meaning in a DataService. types maps field names to pointers to the field types.
 func (s *source) same(spec, entry, types map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		if spec[name] == nil {
@@ -128,7 +128,7 @@ func (s *source) same(spec, entry, types map[string]any) error {
 	return nil
 }
 
-// list returns a list of the spec.
+// list returns a field of the spec that is a list.
 func (s *source) list(spec map[string]any, name string) ([]any, error) {
 	items, isList := spec[name].([]any)
 	if spec[name] != nil && !isList {
@@ -153,7 +153,7 @@ func (s *source) variables(spec, entry map[string]any) error {
 	return nil
 }
 
-// ports converts the ports of the Service, which is of type NodePort. A single plain port becomes the main port.
+// ports converts the ports of the Service, whose type is NodePort. A single plain port becomes the main port.
 func (s *source) ports(spec, entry map[string]any) error {
 	items, err := s.list(spec, "ports")
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bounds adds a bound to every list, map and text of a CRD whose Go type has none: one spec must not take all of the operator's
-// time or memory. It also removes these bounds for the comparison with an older CRD, because they are reviewed here.
+// Package bounds adds a bound to every list, map and text of a CRD whose Go type sets none, so that no spec takes all of the operator's
+// time or memory. It also removes these bounds before a comparison with an older CRD, because this package is reviewed instead.
 package bounds
 
 import (
@@ -12,17 +12,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The bounds refuse no sane resource. Each is several times the need of a platform with hundreds of pods, and a text may be as long as its
-// target allows (an argument of a program 128 KiB, all annotations of an object 256 KiB, a ConfigMap 1 MiB).
+// The bounds refuse no realistic resource. Each is several times the need of a platform with hundreds of pods. A text may be as long as its
+// target allows: an argument of a program 128 KiB, all annotations of an object 256 KiB, a ConfigMap 1 MiB.
 const (
 	text       = 1024
-	statusText = 4096 // internal/reconcile cuts texts to the same number of bytes
+	statusText = 4096 // internal/reconcile cuts texts to this number of bytes
 	items      = 250
 	statusItem = 2000
 	entries    = 200
 )
 
-// lengths are the bounds of texts, by the name of the field. For a list or a map, they are the bounds of its items.
+// lengths are the bounds of texts, by the name of the field. If the field is a list or a map, the bound applies to its items.
 var lengths = map[string]int64{
 	"args": 128 << 10, "command": 128 << 10, "env": 128 << 10, "value": 128 << 10, "annotations": 256 << 10, "serviceAnnotations": 256 << 10,
 	"labels": 63, "serviceLabels": 63, "nodeSelector": 63, "matchLabels": 63, "config": 1 << 20, "custom": 64 << 10,
@@ -45,7 +45,7 @@ func Apply(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// Remove removes the bounds of Apply from newer if older does not have them.
+// Remove removes the bounds that Apply has added to newer, unless older has them, too.
 func Remove(older, newer *apiextensionsv1.JSONSchemaProps) {
 	for _, part := range []string{"spec", "status"} {
 		n, ok := newer.Properties[part]
@@ -58,9 +58,9 @@ func Remove(older, newer *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// place is the place of a schema.
+// place describes the position of a schema.
 type place struct {
-	name     string // of the field; items and entries have the name of their list or map
+	name     string // name of the field; items and entries have the name of their list or map
 	isStatus bool
 }
 
@@ -83,7 +83,7 @@ func (p place) count(otherwise int64) *int64 {
 	return &otherwise
 }
 
-// want returns the bounds that a schema needs in a place, or nil.
+// want returns the bounds that a schema needs at a position, or nil.
 func want(s *apiextensionsv1.JSONSchemaProps, at place) (maxLength, maxItems, maxProperties *int64) {
 	switch {
 	case s.Type == "string" && len(s.Enum) == 0 && s.Format != "date-time", s.XIntOrString:
@@ -93,7 +93,7 @@ func want(s *apiextensionsv1.JSONSchemaProps, at place) (maxLength, maxItems, ma
 	case s.AdditionalProperties != nil:
 		return nil, nil, at.count(entries)
 	}
-	// internal/render bounds objects whose fields the CRD does not list.
+	// internal/render bounds the objects whose fields the CRD does not list.
 	return nil, nil, nil
 }
 
@@ -105,7 +105,7 @@ func set(s *apiextensionsv1.JSONSchemaProps, at place) {
 	}
 }
 
-// pair holds a bound of a schema and the required bound.
+// pair holds a present bound and the required bound.
 type pair struct {
 	has  **int64
 	want *int64
@@ -151,7 +151,7 @@ func walkBoth(older, newer *apiextensionsv1.JSONSchemaProps, at place) {
 	}
 }
 
-// Missing returns the places in a schema without a required bound.
+// Missing returns the paths in a schema that lack a required bound.
 func Missing(schema *apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	var look func(s *apiextensionsv1.JSONSchemaProps, path string, at place)

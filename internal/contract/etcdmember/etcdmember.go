@@ -48,7 +48,7 @@ func (k Known) String() string {
 	return fmt.Sprintf("%s %s %d %d", k.Cluster, k.Member, k.Term, k.Index)
 }
 
-// ParseKnown parses the text of String. It ignores any text after that, such as a newline.
+// ParseKnown parses the text of String. It ignores further text, such as a newline.
 func ParseKnown(text string) (k Known, err error) {
 	_, err = fmt.Sscan(text, &k.Cluster, &k.Member, &k.Term, &k.Index)
 	return k, err
@@ -79,6 +79,6 @@ type Report struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Ticket is the text of the pod's ticket as the agent sees it.
 	Ticket string `json:"ticket,omitempty"`
-	// PeerURL is the address that other members use for this one.
+	// PeerURL is the address of this member for the other members.
 	PeerURL string `json:"peerURL"`
 }

@@ -50,8 +50,8 @@ type Volume string
 
 // The kinds of volumes.
 const (
-	VolumeEmpty   Volume = "Empty"   // it never had data
-	VolumeLost    Volume = "Lost"    // it had data of this member, which is lost
+	VolumeEmpty   Volume = "Empty"   // the volume never had data
+	VolumeLost    Volume = "Lost"    // the volume had data of this member, and the data is lost
 	VolumeOwn     Volume = "Own"     // data of this member
 	VolumeForeign Volume = "Foreign" // data of another pod, of a server other than the recorded one, or without a record
 	VolumeSingle  Volume = "Single"  // data of a single server of a DataService, with a mark and without a record
@@ -63,8 +63,8 @@ type Role string
 // The roles.
 const (
 	RoleNone    Role = ""        // the server does not run, or only reads
-	RoleReplica Role = "Replica" // its receiver runs, connected or not
-	RolePrimary Role = "Primary" // it is writable, or becoming so
+	RoleReplica Role = "Replica" // the receiver runs, connected or not
+	RolePrimary Role = "Primary" // the server is writable, or is becoming writable
 )
 
 // Commits describes the commits of a primary.
@@ -144,7 +144,7 @@ type Report struct {
 	Failed string `json:"failed,omitempty"`
 	// Problem is the reason why the server does not run, or why a ticket is not used.
 	Problem string `json:"problem,omitempty"`
-	// Full describes the free space of a volume on which a server can hardly write any more.
+	// Full describes the free space of a nearly full volume: soon the server cannot write.
 	Full string `json:"full,omitempty"`
 	// Orders is the newest version of orders that this agent reads: it refuses fields of newer versions.
 	Orders int `json:"orders,omitempty"`
@@ -171,7 +171,7 @@ type State struct {
 	Epoch   int64  `json:"epoch,omitempty"`
 	Demands int    `json:"demands,omitempty"`
 	Cut     []int  `json:"cut,omitempty"`
-	// Servers are those that log in with their own passwords, by the ordinals of their members.
+	// Servers are the servers that log in with separate passwords, by the ordinals of their members.
 	Servers map[int]string `json:"servers,omitempty"`
 	CutEnd  Position       `json:"cutEnd,omitzero"`
 	// Clock is a time by the server's clock: transactions after End are committed after that time.

@@ -16,7 +16,7 @@ const (
 	rowEnds = 10 * time.Minute
 )
 
-// Steps stores failed steps by key: other steps are taken until a failed one is due again. A restart of the operator clears Steps. It is
+// Steps stores failed steps by key: other steps are taken until a failed step is due again. A restart of the operator clears Steps. It is
 // not safe for concurrent use. The zero value is empty.
 type Steps[K comparable] struct{ failures map[K]failure }
 
@@ -26,7 +26,7 @@ type failure struct {
 	cause string
 }
 
-// Fail records a failure. delay returns the time until the step is due again, by the number of its failures in a row.
+// Fail records a failure. delay returns the time until the step is due again, by the number of consecutive failures.
 func (b *Steps[K]) Fail(key K, now time.Time, cause string, delay func(times int) time.Duration) {
 	for known, f := range b.failures {
 		if now.Sub(f.until) > rowEnds {

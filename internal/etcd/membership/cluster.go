@@ -15,9 +15,9 @@ type cluster struct {
 
 	pods   map[int]*Pod
 	claims map[int]*Claim
-	strays map[int]*Claim // claims with data of another cluster that no pod uses; not in claims
+	strays map[int]*Claim // claims with data of another cluster that no pod uses; claims omits them
 
-	ids      []ID // ids of clusters found in pods, claims and the record, each once
+	ids      []ID // IDs of clusters in pods, claims and the record, without duplicates
 	id       ID   // 0 while unknown
 	proven   bool // a quorum confirmed the member list in this pass
 	list     []Member
@@ -27,32 +27,32 @@ type cluster struct {
 	at       map[int]*memberState // by ordinal
 	leader   *memberState
 	alarms   []Alarm
-	behind   map[*memberState]bool // alive, but with far less data than the others
+	behind   map[*memberState]bool // members that answer, but have far less data than the others
 
 	alarmed   bool // the alarm CORRUPT is raised
-	agreed    bool // although a quorum has the same keys:
+	agreed    bool // a quorum has the same keys, although the alarm is raised
 	good, bad []ID // voters with these keys, and voters with other keys
 
-	phase    string // set by the rule that returns a step
-	ongoing  bool   // the step also occurs when a member is added, replaced or upgraded
+	phase    string // phase of the step; the rule that returns the step sets it
+	ongoing  bool   // the step also occurs while a member is added, replaced or upgraded
 	waits    []string
 	notes    []string
 	stuck    bool // a user must act
-	rotating bool // certificate authorities are being replaced, and no wait for clients is due
-	markSoon bool // a claim gets another position shortly
-	dataLost bool // so many members lost their data that the others cannot form a quorum
+	rotating bool // certificate authorities are being replaced, and no wait for clients is left
+	markSoon bool // a claim needs another position soon
+	dataLost bool // too many members have lost their data: the others cannot form a quorum
 }
 
-// memberState is a member and the pod that it runs in, or should run in.
+// memberState is a member, and the pod in which it runs or should run.
 type memberState struct {
 	Member
-	ordinal int // -1: no pod of this cluster
+	ordinal int // -1: the member has no pod of this cluster
 	pod     *Pod
 	claim   *Claim
-	answer  *Answer // of this member; nil if it does not answer
+	answer  *Answer // answer of this member; nil if there is none
 }
 
-// lagEntries is the number of log entries that a member in step may still have to apply.
+// lagEntries is the maximum number of log entries that an up-to-date member may still have to apply.
 const lagEntries = 5000
 
 func newCluster(want Want, view View) *cluster {
@@ -112,8 +112,8 @@ func (c *cluster) identify() {
 	}
 }
 
-// readList takes the member list from the member with the highest applied index that a quorum confirmed. Without a quorum it takes the
-// latest list that a member has.
+// readList reads the member list from the member with the highest applied index that a quorum has confirmed. Without a quorum it uses the
+// latest list of any member.
 func (c *cluster) readList() {
 	var best *Answer
 	for i := range c.Pods {
@@ -213,8 +213,8 @@ func (c *cluster) planned() int {
 // isEmpty reports whether the agent in a pod reports a volume without data.
 func (p *Pod) isEmpty() bool { return p.Report != nil && p.Report.Volume == VolumeEmpty }
 
-// losesData reports whether the claim of a pod is being deleted and its data may still be needed. It is not needed if the agent reports an
-// empty volume, or if a quorum has removed the member.
+// losesData reports whether the claim of a pod is being deleted although its data may still be needed. The data is not needed if the agent
+// reports an empty volume, or if a quorum has removed the member.
 func (c *cluster) losesData(ordinal int) bool {
 	p, claim := c.pods[ordinal], c.claims[ordinal]
 	if p == nil || claim == nil || !claim.Terminating || p.isEmpty() {
@@ -224,7 +224,7 @@ func (c *cluster) losesData(ordinal int) bool {
 	return !c.proven || owner == 0 || c.member(owner) != nil
 }
 
-// leaving returns the names of pods with data that would be deleted with them.
+// leaving returns the names of pods whose data would be deleted with their claims.
 func (c *cluster) leaving() (found []string) {
 	for ordinal := range MaxReplicas {
 		if c.losesData(ordinal) {
@@ -254,7 +254,7 @@ func (c *cluster) healthyBut(but *memberState) []*memberState {
 
 func quorum(voters int) int { return voters/2 + 1 }
 
-// allWell reports whether every voter is healthy and in step.
+// allWell reports whether every voter is healthy and up to date.
 func (c *cluster) allWell() bool {
 	for _, s := range c.voters {
 		if !c.healthy(s) || c.behind[s] {
@@ -302,7 +302,7 @@ func places(states []*memberState) []Place {
 	return all
 }
 
-// name returns the name of a member for messages: the name of its pod, else its name in etcd, else its id.
+// name returns the name of a member for messages: its pod's name, or else its name in etcd, or else its ID.
 func (s *memberState) name() string {
 	switch {
 	case s.pod != nil:

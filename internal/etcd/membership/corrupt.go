@@ -11,9 +11,9 @@ import (
 
 // Hash is a voter's hash of its keys. Hashes are comparable while the alarm CORRUPT stops all writes.
 type Hash struct {
-	Revision  int64 // of the voter
-	At        int64 // at which Sum was computed: the revision of most voters
-	Compacted int64 // before which the history was dropped
+	Revision  int64 // revision of the voter
+	At        int64 // revision at which Sum was computed: that of most voters
+	Compacted int64 // revision before which the history was dropped
 	Sum       uint32
 }
 
@@ -43,8 +43,8 @@ func Compare(hashes map[ID]Hash, voters int) (good, bad []ID, ok bool) {
 	return good, bad, true
 }
 
-// compare compares the keys of voters while the alarm CORRUPT is raised. etcd names any member that differs from the leader. The leader
-// itself may be wrong, so the name in the alarm proves nothing.
+// compare compares the keys of voters while the alarm CORRUPT is raised. The alarm names a member that differs from the leader. It proves
+// nothing, because the keys of the leader itself may be wrong.
 func (c *cluster) compare() {
 	c.alarmed = slices.ContainsFunc(c.alarms, func(a Alarm) bool { return a.Kind == AlarmCorrupt })
 	if !c.alarmed {
@@ -59,8 +59,8 @@ func (c *cluster) compare() {
 	c.good, c.bad, c.agreed = Compare(hashes, len(c.voters))
 }
 
-// mendCorrupt replaces the minority of voters with keys that differ from the quorum's, and ends the alarm when all voters have the same
-// keys. If no quorum has the same keys, it changes no member.
+// mendCorrupt replaces the minority of voters whose keys differ from the keys of the quorum. It ends the alarm when all voters have the
+// same keys. If no quorum has the same keys, it changes no member.
 func (c *cluster) mendCorrupt() (steps []Step) {
 	if !c.alarmed {
 		return nil
@@ -122,7 +122,7 @@ func (c *cluster) answering() (found []Place) {
 	return found
 }
 
-// whyCorrupt describes members with different keys when no quorum agrees.
+// whyCorrupt describes the members' keys when no quorum has the same keys.
 func (c *cluster) whyCorrupt() string {
 	var named, keys []string
 	for _, a := range c.alarms {

@@ -12,19 +12,19 @@ import (
 
 // Delays until the next pass.
 const (
-	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will take effect immediately
 	afterRefusal = 500 * time.Millisecond // etcd refuses such a step for some seconds after the previous one
 	whileWaiting = time.Second            // an operation is in progress
 	whileStuck   = 10 * time.Second       // a user must act, or the environment change
 	atRest       = 30 * time.Second
 )
 
-// Decide returns the model of the cluster and the next steps. It is total and deterministic: every view has one decision, if only to wait
-// for a user. Without steps the model is Settled.
+// Decide returns the model of the cluster and the next steps. It is total and deterministic: every view has one decision, which may be to
+// wait for a user. If there are no steps, the model is Settled.
 //
 // The first rule with a step decides. Each rule repairs what later rules rely on: lost members are removed before others are added, started
 // changes are finished, and the member list is corrected. Only then are healthy pods replaced. A rule returns all of its steps, the best
-// first. A step that failed a short time ago is skipped, and the next one is taken, of the same rule or a later one.
+// first. A step that has failed recently is skipped, and the next step of the same rule or of a later rule is used.
 func Decide(want Want, view View) Decision {
 	c := newCluster(want, view)
 	verdict := c.verdict()
@@ -85,11 +85,11 @@ func (c *cluster) await(verdict Verdict) []Step {
 	return nil
 }
 
-// restartWithin limits the time that a pod may need to serve after its predecessor was deleted. Later its member counts as failed.
+// restartWithin limits the time in which a pod must serve after its predecessor was deleted. After that, its member counts as failed.
 const restartWithin = 30 * time.Second
 
-// restarts reports whether exactly one member does not serve because its pod is new, and whether no member serves because all pods are new.
-// None of these pods has a known problem.
+// restarts reports two facts. one: exactly one member does not serve, because its pod is new. all: no member serves, because all pods are
+// new. In both cases, none of these pods has a known problem.
 func (c *cluster) restarts(verdict Verdict) (one, all bool) {
 	if verdict != Degraded && verdict != QuorumLost {
 		return false, false
@@ -180,8 +180,8 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	default: // Complete or Degraded
 	}
 	if c.alarmed && !c.agreed {
-		// A voter that cannot start may be needed for the comparison of keys: its pod is replaced with a corrected template. Nothing else
-		// is changed.
+		// A voter that cannot start may be needed for the comparison of keys. Its pod is replaced with a corrected template. Nothing else
+		// changes.
 		return rules{c.needed(c.remember), c.revise, c.unblock, c.mendCorrupt}
 	}
 	return rules{
@@ -253,7 +253,7 @@ func (c *cluster) locked() bool {
 // causeLength limits the cause in a status, in characters.
 const causeLength = 120
 
-// short cuts a text to causeLength characters. A text that was cut before, with an ellipsis, ends there.
+// short cuts a text to causeLength characters. A text that already ends with an ellipsis is not cut again.
 func short(text string) string {
 	const cut = "…"
 	runes := []rune(text)
@@ -264,8 +264,8 @@ func short(text string) string {
 	return strings.TrimRight(before, " ,;:") + cut
 }
 
-// cause returns the first problem of a member or its pod, or "". A problem that Kubernetes, a container or the agent reports precedes a missing
-// answer: one pod that does not start makes others wait.
+// cause returns the first problem of a member or its pod, or "". Problems that Kubernetes, a container or the agent reports come before a
+// missing answer: one pod that does not start makes others wait.
 func (c *cluster) cause() string {
 	silent := ""
 	judge := func(name string, p *Pod, text string) string {
@@ -282,7 +282,7 @@ func (c *cluster) cause() string {
 		known[s.ordinal] = true
 		switch is, why := c.fateOf(s); {
 		case s.ordinal < 0 || c.healthy(s) || s.Learner && s.answer != nil:
-		case c.alarmed: // mendCorrupt names the members that differ
+		case c.alarmed: // mendCorrupt names the differing members
 			return ""
 		case is == lost || is == swapped:
 			return s.name() + ": " + why
@@ -330,7 +330,7 @@ func (c *cluster) details(verdict Verdict) string {
 	return strings.Join(c.notes, "; ")
 }
 
-// PhaseAfter returns the phase to show after previous. A cluster that has not been Running yet stays Creating while its first members are
+// PhaseAfter returns the phase that follows previous. A cluster that has never been Running stays Creating while its first members are
 // added. A change keeps its phase during steps that also occur in other changes.
 func PhaseAfter(previous string, m Model) string {
 	if (m.Ongoing || m.Restarts) && (previous == PhaseScaling || previous == PhaseUpgrading || previous == PhaseRecovering) {

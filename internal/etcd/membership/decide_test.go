@@ -20,8 +20,8 @@ func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*scene)
 		verdict Verdict
-		action  Action // of the first step; none: settled
-		says    string // in its message
+		action  Action // action of the first step; none: settled
+		says    string // text in the step's message
 	}{
 		"all is well":                                 {func(*scene) {}, Complete, "", ""},
 		"parked":                                      {func(s *scene) { s.want.Replicas = 0 }, Parked, "", ""},
@@ -179,7 +179,7 @@ func TestDecide(t *testing.T) {
 		"no voter shows what a learner lacks": {func(s *scene) {
 			learner(nil, &Answer{Learner: true, Applied: 1})(s)
 			p := s.view.Pods
-			p[0].Answer, p[1].Answer, p[2].Answer = p[1].Answer, p[2].Answer, p[0].Answer // their addresses have been exchanged
+			p[0].Answer, p[1].Answer, p[2].Answer = p[1].Answer, p[2].Answer, p[0].Answer // the pods have exchanged their addresses
 		}, Degraded, ActionWait, "p-3 gets the data"},
 		"a learner has the data":                        {learner(nil, &Answer{Learner: true, Applied: 100}), Degraded, ActionPromote, "let p-3 vote"},
 		"a learner gets the data":                       {then(learner(nil, &Answer{Learner: true, Applied: 100}), func(s *scene) { s.view.Pods[0].Answer.Applied = 9000 }), Degraded, ActionWait, "p-3 gets the data"},
@@ -252,14 +252,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The end of each member's data is marked next to any other step: that may fail for ever. A claim that the step is about, and a cluster
-// without a quorum or with two of them, are left alone.
+// The end of each member's data is marked in addition to any other step, because that step may always fail. No mark is written to the claim
+// of the step, and none if the cluster has no quorum or two clusters exist.
 func TestPositionsAreMarkedNextToAnyStep(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*scene)
-		action Action // of the first step; none: settled
-		claim  int    // that is marked; -1: none
+		action Action // action of the first step; none: settled
+		claim  int    // ordinal of the marked claim; -1: none
 	}{
 		"at rest":                            {func(*scene) {}, "", 1},
 		"a pod is replaced":                  {func(s *scene) { s.view.Pods[2].Outdated = true }, ActionDeletePod, 1},
@@ -381,7 +381,7 @@ func TestNextVersion(t *testing.T) {
 	}
 }
 
-// The message begins with the problem and its pod, within 120 bytes; the rest follows.
+// The message begins with the pod and its problem, within 120 bytes. The rest follows.
 func TestCauseComesFirst(t *testing.T) {
 	t.Parallel()
 	out := "CrashLoopBackOff: container etcd ended with exit code 137 (OOMKilled)"
@@ -407,7 +407,7 @@ func TestCauseComesFirst(t *testing.T) {
 	}
 }
 
-// A version that never ran is reverted without a quorum, but only to the minor version of the data.
+// A version that has never run is reverted without a quorum, but only to the minor version of the data.
 func TestVersionIsCorrectedWithoutAQuorum(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*scene){"3.6.16": func(*scene) {}, "3.5.35": nil} {
@@ -419,7 +419,7 @@ func TestVersionIsCorrectedWithoutAQuorum(t *testing.T) {
 		d := s.decide()
 		assert.Equal(t, d.Model.Verdict, QuorumLost)
 		assert.Equal(t, d.Steps[0].Action == ActionRecord && d.Steps[0].Record.Version == want, change != nil, "%s: %+v", want, d.Steps[0])
-		if change != nil { // then the pods of the revision that did not start are deleted
+		if change != nil { // the pods of the revision that did not start are deleted
 			s.view.Record.Version = want
 			s.view.Pods[0].Outdated = true
 			assert.Equal(t, s.decide().Steps[0].Action, ActionDeletePod)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// due returns the first step that has not failed recently, and adds a note with the cause for each skipped step. A note begins with the
-// cause, because MESSAGE is short. So a step that keeps failing blocks neither its rule nor a later one, and is repeated when it is due.
+// due returns the first step that has not failed recently. For each skipped step, it adds a note that begins with the cause, because
+// MESSAGE is short. A step that keeps failing blocks neither its rule nor a later rule. It is repeated when it is due.
 func (c *cluster) due(candidates []Step) []Step {
 	for _, step := range candidates {
 		if step.Action == ActionWait && step.Message == "" {
@@ -24,7 +24,8 @@ func (c *cluster) due(candidates []Step) []Step {
 	return nil
 }
 
-// needed is a rule whose steps later rules rely on. While all of them fail, only pods in which nothing runs are replaced.
+// needed wraps a rule whose steps later rules rely on. While all of these steps fail, the later rules only replace pods in which nothing
+// runs.
 func (c *cluster) needed(rule func() []Step) func() []Step {
 	return func() []Step {
 		steps := rule()

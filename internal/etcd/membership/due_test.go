@@ -11,7 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Steps that keep failing hide no other step. Each case fails all taken steps until the expected one is taken.
+// Steps that keep failing do not block other steps. In each case, all chosen steps fail until the expected step is chosen.
 func TestFailingStepsHideNoOthers(t *testing.T) {
 	t.Parallel()
 	const rest = "no step is left but to wait"
@@ -29,7 +29,7 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 			for i := range s.view.Pods {
 				s.view.Pods[i].Outdated = true
 			}
-		}, []string{"replace pod p-1", "replace pod p-2", rest}}, // p-1 and p-2 would lead in turn
+		}, []string{"replace pod p-1", "replace pod p-2", rest}}, // otherwise p-1 and p-2 would lead alternately
 		"outdated pods, and one that leads": {func(s *scene) { s.view.Pods[0].Outdated, s.view.Pods[1].Outdated = true, true },
 			[]string{"replace pod p-1", "let p-2 lead", rest}},
 		"outdated pods that do not answer": {func(s *scene) {
@@ -102,7 +102,7 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 	}
 }
 
-// A position that cannot be written on one claim is written on the others.
+// If a position cannot be written to one claim, the positions of the other claims are still written.
 func TestAFailingMarkHidesNoOther(t *testing.T) {
 	t.Parallel()
 	s := newScene()

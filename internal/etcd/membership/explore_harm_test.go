@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// harms are operators, agents and plans without one of their proofs, and the faults that show the harm.
+// harms are operators, agents and plans that each lack one proof, and the faults that show the harm.
 var harms = map[string]struct {
 	decide  func(Want, View) Decision
 	left    budget

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// faultKind is one kind of faults: a usual one, or an odd one. Some need a change of the spec.
+// faultKind is a kind of fault, usual or odd. Some kinds need a change of the spec.
 type faultKind struct {
 	name    string
 	usual   uint8
@@ -33,7 +33,7 @@ var faultKinds = []faultKind{
 	{name: "damaged data mends by itself", usual: 1 << 4, odd: oddMends},
 }
 
-// pairOf returns a world of three members with two kinds of faults. stale is the number of delayed steps.
+// pairOf returns a world of three members with two kinds of faults. stale is the maximum number of delayed steps.
 func pairOf(t *testing.T, a, b faultKind, stale uint8) world {
 	t.Helper()
 	w := odd(t, 3, a.odd|b.odd, budget{faults: 2, changes: max(a.changes, b.changes), stale: stale})
@@ -41,8 +41,8 @@ func pairOf(t *testing.T, a, b faultKind, stale uint8) world {
 	return w
 }
 
-// TestExplorePairs runs every sequence of two faults, of each kind with each, at any moment of the repair of the first. The gate runs a tenth of
-// the pairs.
+// TestExplorePairs runs every sequence of two faults, of each pair of kinds, at any moment during the repair of the first fault. The gate
+// runs a tenth of the pairs.
 func TestExplorePairs(t *testing.T) {
 	t.Parallel()
 	i, most := 0, 40_000
@@ -69,7 +69,7 @@ func TestExplorePairs(t *testing.T) {
 	}
 }
 
-// Each proof that is removed does harm under a pair of faults.
+// If a proof is disabled, some pair of faults shows the harm.
 func TestExplorePairsFindHarm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")
@@ -77,7 +77,7 @@ func TestExplorePairsFindHarm(t *testing.T) {
 	t.Parallel()
 	for name, c := range harms {
 		if c.without == "recovered" {
-			continue // three faults: two for the recovery
+			continue // needs three faults: two for the recovery
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

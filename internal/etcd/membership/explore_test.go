@@ -19,14 +19,14 @@ type exploration struct {
 	seed    maphash.Seed
 	seen    map[uint64]bool
 	good    map[uint64]bool
-	parent  []int32 // by number of the state
+	parent  []int32 // index: the state's number
 	how     []string
 	queue   []numbered
-	held    []mStep // stored steps, by number
+	held    []mStep // stored steps, by their number
 	most    int
 	longest int
 	decide  func(Want, View) Decision
-	harm    []string // violations, each after the events that lead to it
+	harm    []string // violations, each with the events that lead to it
 }
 
 type numbered struct {
@@ -50,7 +50,7 @@ func odd(t *testing.T, replicas int, faults uint16, left budget) world {
 	return w
 }
 
-// rest runs the operator until it has no step left.
+// rest runs the operator until no step is left.
 func (w *world) rest(t *testing.T) {
 	t.Helper()
 	for range 300 {
@@ -71,7 +71,7 @@ func (w *world) rest(t *testing.T) {
 	}
 }
 
-// rolledInVain returns a world of three members with a template whose image does not exist: the pod of one member cannot start.
+// rolledInVain returns a world of three members whose new template names a missing image: the pod of one member cannot start.
 func rolledInVain(t *testing.T, faults uint16, left budget) world {
 	t.Helper()
 	w := odd(t, 3, faults, budget{})
@@ -85,7 +85,7 @@ func rolledInVain(t *testing.T, faults uint16, left budget) world {
 	return w
 }
 
-// cramped returns a world of members of which the last one does not find room for its pod.
+// cramped returns a world in which the pod of the last member cannot be scheduled.
 func cramped(t *testing.T, replicas int, faults uint16, left budget) world {
 	t.Helper()
 	w := newWorld(replicas, budget{})
@@ -101,7 +101,7 @@ func cramped(t *testing.T, replicas int, faults uint16, left budget) world {
 	return w
 }
 
-// recovered returns a world of three members that was recovered from one of them. The consent is still in the spec.
+// recovered returns a world of three members that was recovered from one of them. The spec still has the consent.
 func recovered(t *testing.T, left budget) world {
 	t.Helper()
 	w := odd(t, 3, oddRecord, budget{})
@@ -163,8 +163,8 @@ func (e *exploration) add(w world, from int32, how string) {
 	e.queue = append(e.queue, numbered{w, int32(len(e.how) - 1)})
 }
 
-// operator is a pass of the operator. It takes its step, or another operator delays the step and takes it later. A crash before the step
-// needs no model: the state stays, and the next pass observes again.
+// operator runs a pass of the operator. The pass runs its step, or another operator delays the step and runs it later. The model needs no
+// crash before a step: the state stays the same, and the next pass observes again.
 func (e *exploration) operator(w numbered) {
 	decision := e.decide(w.want(), w.view())
 	e.take(w, decision.Steps)
@@ -172,7 +172,7 @@ func (e *exploration) operator(w numbered) {
 	e.late(w)
 }
 
-// take takes the first of some steps, or delays it.
+// take runs the first of some steps, or delays it.
 func (e *exploration) take(w numbered, steps []Step) {
 	if len(steps) > 0 {
 		step := pack(steps[0])
@@ -196,7 +196,7 @@ func (e *exploration) take(w numbered, steps []Step) {
 	}
 }
 
-// late takes a step that was delayed.
+// late runs a delayed step.
 func (e *exploration) late(w numbered) {
 	if w.held != 0 {
 		next := w.world
@@ -229,8 +229,8 @@ func (e *exploration) keep(step mStep) uint16 {
 	return uint16(len(e.held) - 1)
 }
 
-// settles runs a world without faults until all members are healthy. That must happen if a quorum has its data. If not, and no quorum runs any
-// more, the members of etcd must not change.
+// settles runs a world without faults until all members are healthy. That must happen if a quorum has its data. If no quorum has its data
+// and none runs, the members of etcd must not change.
 func (e *exploration) settles(begin numbered) {
 	w := begin.world
 	w.held = 0
@@ -238,7 +238,7 @@ func (e *exploration) settles(begin numbered) {
 	all, _, intact := w.voters()
 	possible := all == 0 || intact >= quorum(all)
 	if !possible && w.token {
-		return // the recovery is explored separately
+		return // explored separately
 	}
 	members := w.members
 	var path []uint64
@@ -290,11 +290,11 @@ func (e *exploration) settles(begin numbered) {
 
 func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
 	if strings.HasPrefix(decision.Model.Reason, "the claims of ") || strings.Contains(decision.Model.Reason, "the template may be wrong") || w.spoiled != 0 && w.spoiled == w.revision {
-		return // the reason names the cause, and a user must act
+		return // the reason has the cause, and a user must act
 	}
 	all, run, _ := w.voters()
 	if w.lacksRoom(w.replicas-1) && all == run && w.members != ([spots + 1]mMember{}) {
-		// The pods that run are like those of a complete cluster, unless their roll would stop it.
+		// The running pods must equal those of a complete cluster, unless replacing them would stop the cluster.
 		unfinished := w.rotation.wanted || w.rotation.phase != 0
 		for i := range w.pods {
 			unfinished = unfinished || w.pods[i].phase != none && w.pods[i].revision != w.revision
@@ -371,8 +371,8 @@ func difference(a, b world) string {
 	return "something"
 }
 
-// TestExplore runs every sequence of a few faults, changes and late steps, from the start to rest, within the budgets. The gate sees the nearest
-// states. The full run has larger budgets.
+// TestExplore runs every sequence of a few faults, changes and delayed steps, until the operator rests, within the budgets. The gate visits
+// the nearest states. The full run has larger budgets.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	type begin struct {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// form starts a new cluster with one member. The first pod gets the ticket to seed it once the agents of all pods report empty volumes.
+// form starts a new cluster with one member. When the agents of all pods report empty volumes, it gives the first pod the ticket to seed.
 func (c *cluster) form() []Step {
 	if c.Record.Replicas != 1 || c.Record.Version != c.want.Version {
 		return c.record(PhaseCreating, func(r *Record) { r.Replicas, r.Version = 1, c.want.Version },
@@ -34,7 +34,7 @@ func (c *cluster) form() []Step {
 	case first == nil:
 		return c.wait(PhasePending, "the first pod does not exist yet")
 	case first.Report.Used == TicketSeed:
-		// The ticket was used, and no cluster exists. The former content of the empty volume is unknown.
+		// The ticket was used, but no cluster exists. The former content of the empty volume is unknown.
 		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it began a cluster, and its volume is empty again before the cluster was there", first.Name)
 	case first.Ticket != TicketSeed:
 		return c.do(PhaseCreating, Step{Action: ActionTicket, Pod: first.place(), Ticket: TicketSeed}, "let %s form the cluster", first.Name)
@@ -43,8 +43,8 @@ func (c *cluster) form() []Step {
 	}
 }
 
-// remember records facts that could otherwise only be guessed: the id of the cluster and, if the resource was recreated over kept claims,
-// the number of pods with data.
+// remember records two facts that could otherwise only be guessed: the ID of the cluster and, if the resource was recreated over retained
+// claims, the number of pods with data.
 func (c *cluster) remember() []Step {
 	replicas := c.Record.Replicas
 	if c.Record.Cluster == 0 && replicas <= 1 {
@@ -54,7 +54,7 @@ func (c *cluster) remember() []Step {
 			}
 		}
 	}
-	for _, s := range c.members { // this includes a list without a quorum: one pod too many does no harm
+	for _, s := range c.members { // the list may lack a quorum's confirmation: an unneeded pod does no harm
 		replicas = max(replicas, s.ordinal+1)
 	}
 	version := c.Record.Version
@@ -70,10 +70,10 @@ func (c *cluster) remember() []Step {
 	}
 	record := c.Record
 	record.Cluster, record.Replicas, record.Version = c.id, replicas, version
-	for i := range c.Claims { // a used token stays used, even if the record is lost
+	for i := range c.Claims { // a used token counts as used even if the record is lost
 		for token := range strings.FieldsSeq(c.Claims[i].Tokens) {
 			if all := strings.Fields(record.Tokens); !slices.Contains(all, token) && len(all) < keptTokens {
-				record.Tokens = strings.Join(append([]string{token}, all...), " ") // keeps the latest token last
+				record.Tokens = strings.Join(append([]string{token}, all...), " ") // the latest token stays last
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (c *cluster) creating() string {
 }
 
 // formed revokes tickets that must not be used again: tickets to seed, and tickets of a completed recovery. After a recovery, the
-// survivor's data may be older than the position on its claim. Only formed sets a position back.
+// survivor's data may be older than the position on its claim. No other rule lowers a position.
 func (c *cluster) formed() (steps []Step) {
 	for _, s := range c.members {
 		if c.Record.Survivor == "" || s.answer == nil || s.claim == nil || s.claim.Terminating || s.pod.Name != c.Record.Survivor {
@@ -129,12 +129,12 @@ func (c *cluster) formed() (steps []Step) {
 const (
 	// markEvery is the minimum time between two updates of a claim's position.
 	markEvery = 2 * time.Second
-	// fewEntries is the number of entries by which an idle cluster may be ahead of the positions on its claims, for example because members
-	// joined.
+	// fewEntries is the number of entries by which an idle cluster may be ahead of the positions on its claims, for example after members
+	// have joined.
 	fewEntries = 100
 )
 
-// mark annotates each claim with the member that owns the data on its volume.
+// mark annotates each claim with the member that owns the data on the claim's volume.
 func (c *cluster) mark() (steps []Step) {
 	for _, s := range c.members {
 		if s.answer == nil || s.claim == nil || s.claim.Terminating {
@@ -153,8 +153,8 @@ func (c *cluster) mark() (steps []Step) {
 	return steps
 }
 
-// markPositions annotates a claim with the last log entry of its data. It does not change the cluster, runs next to any other step except one
-// on the same claim, and is not shown to users.
+// markPositions annotates a claim with the last log entry of the claim's data. It does not change the cluster and is not shown to users. It
+// runs in addition to any other step, unless that step changes the same claim.
 func (c *cluster) markPositions(steps []Step) (marks []Step) {
 	if !c.proven || len(c.ids) > 1 || c.Record.Survivor != "" {
 		return nil
@@ -167,7 +167,7 @@ func (c *cluster) markPositions(steps []Step) (marks []Step) {
 			continue
 		}
 		now, was := s.answer.Position(), s.claim.Position
-		if !was.Before(now) { // a member that has just started may still read its log
+		if !was.Before(now) { // a member that has just started may still be reading its log
 			continue
 		}
 		if was.Index != 0 && s.claim.MarkedFor < markEvery {
@@ -191,10 +191,10 @@ func (c *cluster) markClaim(s *memberState, mark Mark) Step {
 	return Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: s.place()}
 }
 
-// unblock replaces pods that cannot start and run no etcd, of two kinds. Pods of an old revision: a revision that does not start must not
-// block the rollout of its fix. Pods with a claim that is being deleted, if the data is not needed: they would wait forever. If the data
-// may be needed, the pod stays; so it does while no quorum has the same keys. While a quorum is proven, the pod of a voter also stays if the
-// latest revision failed on another one: the former revision may serve again.
+// unblock replaces two kinds of pods that cannot start and run no etcd. First: pods of an old revision, because a revision that does not
+// start must not block the rollout of its fix. Second: pods whose claim is being deleted and whose data is not needed, because they would
+// wait forever. A pod stays if its data may be needed, or while no quorum has the same keys. While a quorum is proven, the pod of a voter
+// also stays if the latest revision failed on another voter: the former revision may serve again.
 func (c *cluster) unblock() (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// IsForce reports whether a ticket lets a member continue alone.
+// IsForce reports whether a ticket allows a member to continue alone.
 func IsForce(ticket string) bool { return strings.HasPrefix(ticket, ticketForce) }
 
 // fate classifies a member.
 type fate int
 
 const (
-	unknown fate = iota // it may return with its data
-	alive               // it answers
+	unknown fate = iota // the member may return with its data
+	alive               // the member answers
 	lost                // its data is lost, or was replaced by data without an owner
 	swapped             // its pod has the data of another member of the cluster
 )
 
-// fateOf returns the fate of a member. Only the report of the agent in its pod can show that the member is lost.
+// fateOf returns the fate of a member. Only the report of the agent in the member's pod can prove that the member is lost.
 func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	switch {
 	case s.answer != nil:
@@ -51,7 +51,7 @@ func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	}
 }
 
-// whyLost explains a missing quorum and the user's options.
+// whyLost explains a missing quorum and names the user's options.
 func (c *cluster) whyLost() string {
 	if len(c.voters) == 0 {
 		return c.whySilent()
@@ -101,7 +101,7 @@ func (c *cluster) advice() string {
 
 // whySilent explains why no member answers, so that even the member list is unknown.
 func (c *cluster) whySilent() string {
-	var trouble, rest []string // the agents' reports come first
+	var trouble, rest []string // the agents' reports are printed first
 	replicas := c.planned()
 	gone, old, silent := 0, 0, 0
 	for ordinal := range replicas {
@@ -139,7 +139,7 @@ func (c *cluster) whySilent() string {
 	return "no member answers: " + strings.Join(trouble, "; ")
 }
 
-// isOld reports whether a pod's volume has data of the cluster that is older than its member's.
+// isOld reports whether a pod's volume has data of the cluster that is older than the last data of its member.
 func (p *Pod) isOld(cluster ID) bool {
 	return p.Report != nil && p.Report.Volume == VolumeData && p.Report.Outdated != "" && p.Report.Cluster == cluster
 }
@@ -149,8 +149,8 @@ func (p *Pod) isSilent(cluster ID) bool {
 	return p.Answer == nil && p.Report == nil && p.Watched != nil && p.Watched.Volume == VolumeData && p.Watched.Cluster == cluster
 }
 
-// candidates returns the pods from which a user may recover data, the longest log first. A voter answers in the pod; or it runs there and has
-// found no quorum since its start; or the agent waits with undamaged data, which is outdated or may be that of a removed member.
+// candidates returns the pods from which a user may recover data, the longest log first. In such a pod, a voter answers; or a voter runs
+// and has found no quorum since its start; or the agent waits with undamaged data, which may be outdated or belong to a removed member.
 func (c *cluster) candidates() []*Pod {
 	var found []*Pod
 	for ordinal := range MaxReplicas {
@@ -188,7 +188,7 @@ func (p *Pod) position() Position {
 	return p.Report.Position
 }
 
-// isUsed reports whether a token was used for a recovery of this cluster. Claims and volumes record it as well, because they outlive the
+// isUsed reports whether a token was used for a recovery of this cluster. Claims and volumes also record tokens, because they outlive the
 // record.
 func (c *cluster) isUsed(token string) bool {
 	if hasToken(c.Record.Tokens, token) {
@@ -200,7 +200,7 @@ func (c *cluster) isUsed(token string) bool {
 
 func hasToken(tokens, token string) bool { return slices.Contains(strings.Fields(tokens), token) }
 
-// keptTokens limits the number of used tokens that are kept.
+// keptTokens limits the number of recorded tokens.
 const keptTokens = 50
 
 func addToken(tokens, token string) string {
@@ -217,9 +217,9 @@ func (c *cluster) lastToken() string {
 	return all[len(all)-1]
 }
 
-// recover continues with one member, or with none, if a user consents, once per token. Each other voter must answer, or its data must
-// provably be lost: a voter that returns could otherwise form a quorum of the old cluster next to the new one. A new token restarts the
-// recovery, even if the previous survivor is lost.
+// recover continues with the data of one member, or without data, if a user consents. A token allows one recovery. Each other voter must
+// answer, or its data must be proven lost: otherwise a voter that returns could form a quorum of the old cluster, so that two clusters
+// exist. A new token restarts the recovery, even if the previous survivor is lost.
 func (c *cluster) recover() []Step {
 	consent := c.want.Recovery
 	if consent.Token == "" || c.isUsed(consent.Token) {
@@ -236,7 +236,7 @@ func (c *cluster) recover() []Step {
 		return c.blocked("the recovery waits: %s", why)
 	}
 	if n := len(c.voters); n > 0 && len(candidates) > 0 && c.votes(candidates) >= quorum(n) {
-		return nil // they will form a quorum
+		return nil // the voters will form a quorum
 	}
 	if run := c.running(candidates); run >= quorum(max(len(c.voters), c.planned())) {
 		return c.blocked("the recovery waits: %d members run, and may form a quorum", run)
@@ -246,7 +246,7 @@ func (c *cluster) recover() []Step {
 			if steps := c.endForce(p); len(steps) > 0 {
 				return steps
 			}
-			// A pod that was about to be removed, because a smaller cluster was wanted, stays.
+			// The pod of the survivor stays, even if a smaller cluster was wanted.
 			return c.record(PhaseRecovering, func(r *Record) {
 				r.Tokens, r.Survivor, r.Replicas = addToken(r.Tokens, consent.Token), p.Name, max(r.Replicas, p.Ordinal+1)
 			}, "begin the recovery %s: continue with the data of %s", consent.Token, p.Name)
@@ -262,7 +262,7 @@ func nameOf(p *Pod, ordinal int) string {
 	return p.Name
 }
 
-// whoMayHaveData describes the first member that is no candidate and may return with data, or returns "".
+// whoMayHaveData describes the first member that is not a candidate and may return with data. It returns "" if there is none.
 func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 	for ordinal := range c.planned() {
 		p := c.pods[ordinal]
@@ -286,8 +286,8 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 	return ""
 }
 
-// endForce deletes the pod that a previous recovery allows to continue alone, together with its ticket: two members must never continue
-// alone.
+// endForce deletes the pod that a previous recovery allows to continue alone. The pod's ticket is deleted with it: two members must never
+// continue alone.
 func (c *cluster) endForce(but *Pod) (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
@@ -314,7 +314,7 @@ func (c *cluster) votes(pods []*Pod) int {
 	return n
 }
 
-// running returns the number of pods in which a voter answers, or runs and does not answer.
+// running returns the number of pods in which a voter answers, or runs without answering.
 func (c *cluster) running(pods []*Pod) int {
 	n := c.votes(pods)
 	for _, p := range pods {
@@ -325,8 +325,8 @@ func (c *cluster) running(pods []*Pod) int {
 	return n
 }
 
-// force lets the survivor continue alone. First it marks the token as used on the claims: the token stays used even if the record is lost.
-// The agent restarts etcd when it reads the ticket, so no pod is deleted.
+// force allows the survivor to continue alone. Before that, it marks the token as used on the claims, because the record may be lost. The
+// agent restarts etcd when it reads the ticket, so no pod is deleted.
 func (c *cluster) force() (steps []Step) {
 	token := c.lastToken()
 	for i := range c.Claims {
@@ -368,8 +368,8 @@ func (c *cluster) force() (steps []Step) {
 	}
 }
 
-// beginAgain resets a cluster without any data left. It removes the traces of the old cluster first: so the next operator can continue
-// after a crash.
+// beginAgain resets a cluster of which no data is left. It removes the traces of the old cluster first, so that the next operator can
+// continue after a crash.
 func (c *cluster) beginAgain() (steps []Step) {
 	for ordinal := range c.planned() {
 		p := c.pods[ordinal]

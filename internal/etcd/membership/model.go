@@ -6,9 +6,9 @@ package membership
 // Verdict classifies a view.
 type Verdict string
 
-// The verdicts. Steps that change the membership need Complete or Degraded.
+// The verdicts. Only with Complete or Degraded do steps change the membership.
 const (
-	Parked     Verdict = "Parked"     // no pod is wanted; the data is kept
+	Parked     Verdict = "Parked"     // no pod is wanted; the data is retained
 	Fresh      Verdict = "Fresh"      // no trace of a cluster exists
 	Complete   Verdict = "Complete"   // all members answer, and a quorum is proven
 	Degraded   Verdict = "Degraded"   // a quorum is proven, but not all members are healthy
@@ -23,7 +23,7 @@ const (
 	PhaseRunning    = "Running"    // all wanted voters are healthy, at the wanted version
 	PhaseScaling    = "Scaling"    // voters are added or removed because replicas changed
 	PhaseUpgrading  = "Upgrading"  // pods are replaced with another revision
-	PhaseRecovering = "Recovering" // a member is replaced, or the cluster continues from one survivor
+	PhaseRecovering = "Recovering" // a member is being replaced, or the cluster continues from one survivor
 	PhaseDegraded   = "Degraded"   // a quorum answers, but a member is not healthy
 	PhaseQuorumLost = "QuorumLost" // no quorum answers
 	PhaseFailed     = "Failed"     // two clusters exist, or a volume has data that belongs to no member: a user must act
@@ -32,38 +32,41 @@ const (
 
 // The states of a member.
 const (
-	StateVoter    = "Voter"    // it votes, and answers
-	StateLearner  = "Learner"  // it receives the data
-	StateStarting = "Starting" // it was added but not started yet, or its pod is starting
-	StateDown     = "Down"     // it is a voter but does not answer
-	StateLost     = "Lost"     // its agent reports that its data is lost
-	StateUnknown  = "Unknown"  // it is a member but runs in no pod of the cluster
+	StateVoter    = "Voter"    // votes, and answers
+	StateLearner  = "Learner"  // receives data, but does not vote
+	StateStarting = "Starting" // was added but never started, or the pod is starting
+	StateDown     = "Down"     // is a voter, but does not answer
+	StateLost     = "Lost"     // the agent reports that the data is lost
+	StateUnknown  = "Unknown"  // is in the member list, but no pod of the cluster runs the member
 )
 
 // Model describes the whole cluster for users.
 type Model struct {
 	Verdict Verdict
 	Phase   string
-	// Ongoing reports whether the step occurs in several kinds of changes. The phase of the started change then stays.
+	// Ongoing reports whether the step occurs in several kinds of changes. In that case, the phase stays that of the started change.
 	Ongoing bool
-	// Restarts reports whether the only member that does not serve restarts with a new pod. The phase of the started change then stays.
+	// Restarts reports whether exactly one member does not serve, because its pod is new. In that case, the phase stays that of the started
+	// change.
 	Restarts bool
-	// Starts reports whether no member serves because all pods are new, and no problem of them is known. A parked cluster starts in this
-	// way.
+	// Starts reports whether no member serves because all pods are new, and none of them has a known problem. This is the case when a
+	// parked cluster starts.
 	Starts bool
-	// Reason explains the verdict, and the user's options if the operator has none. It is empty when all members are healthy.
+	// Reason explains the verdict. If the operator can do nothing, it also names the user's options. It is empty when all members are
+	// healthy.
 	Reason string
 	// Notes list further facts for the user.
 	Notes []string
 
 	Cluster ID // 0 while unknown
 	Leader  string
-	// Version is the lowest version of all members. Target is the version that the pods are updated to.
+	// Version is the lowest version of all members. Target is the version to which the pods are updated.
 	Version, Target string
-	// Voters is the number of voters in the member list, Healthy the number of them that answer, and Quorum the number that must.
+	// Voters is the number of voters in the member list. Healthy is the number of voters that answer. Quorum is the number that must
+	// answer.
 	Voters, Healthy, Quorum int
 	Members                 []MemberState
-	// DataLost reports whether so many members lost their data that the others cannot form a quorum: a user must act.
+	// DataLost reports whether so many members have lost their data that the others cannot form a quorum. A user must act.
 	DataLost bool
 	// Corrupt reports whether the alarm CORRUPT is raised. No member serves reads or writes then.
 	Corrupt bool
@@ -77,7 +80,7 @@ type Model struct {
 
 // MemberState describes one member for users.
 type MemberState struct {
-	Name    string // of its pod, or the member's name in etcd without a pod of this cluster
+	Name    string // name of its pod; without a pod of this cluster, its name in etcd
 	ID      ID
 	Ordinal int // -1 for a member without a pod of this cluster
 	State   string

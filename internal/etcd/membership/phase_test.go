@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A change has one phase from its first step to its last, although added and replaced members join with the same steps.
+// A change has the same phase from its first step to its last, although members are added and replaced by the same steps.
 func TestPhaseOfAChange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -84,7 +84,7 @@ func TestPhaseOfAChange(t *testing.T) {
 	}
 }
 
-// ends makes a pod one that is being deleted. Its etcd shuts down, and closes a connection before it answers.
+// ends marks a pod as being deleted. Its etcd shuts down, and closes a connection before it answers.
 func ends(pod int) func(*scene) {
 	return func(s *scene) {
 		s.down(pod)
@@ -92,20 +92,20 @@ func ends(pod int) func(*scene) {
 	}
 }
 
-// replaced makes a pod one that was created some time ago, and does not serve yet.
+// replaced makes a pod new: it was created some time ago and does not serve yet.
 func (s *scene) replaced(pod int, age time.Duration) {
 	s.down(pod)
 	s.view.Pods[pod].Problem, s.view.Pods[pod].Silent, s.view.Pods[pod].Ready, s.view.Pods[pod].NotReadyFor = "", false, false, age
 }
 
-// vacate removes a member; its pod waits with an empty volume.
+// vacate removes a member. Its pod waits with an empty volume.
 func (s *scene) vacate(pod int) {
 	s.empty(pod)
 	s.list = append(s.list[:pod:pod], s.list[pod+1:]...)
 	s.view.Pods[pod].Report.Cluster, s.view.Pods[pod].Report.Member = clusterID, ID(pod+1)
 }
 
-// Certificate authorities are replaced in phases. Each begins when every member has completed the previous one.
+// Certificate authorities are replaced in phases. A phase begins when every member has completed the previous one.
 func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 	t.Parallel()
 	at := func(phase AuthorityPhase) func(*scene) {
@@ -121,8 +121,8 @@ func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 	former := func(pod int) func(*scene) { return func(s *scene) { s.view.Pods[pod].Answer.Trust.Latest = false } }
 	for name, c := range map[string]struct {
 		change func(*scene)
-		action Action // of the first step; none: settled
-		pod    string // the deleted pod
+		action Action // action of the first step; none: settled
+		pod    string // name of the deleted pod
 	}{
 		"nothing is asked for":              {at(AuthoritiesAtRest), "", ""},
 		"asked for":                         {wanted, ActionRotate, ""},
@@ -190,8 +190,8 @@ func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 	}
 }
 
-// A recovery may continue with the data of a pod that is about to be removed because the spec wants a smaller cluster. The record then
-// plans that pod again: otherwise the StatefulSet would remove it.
+// A recovery may continue with the data of a pod that was about to be removed for a smaller cluster. In that case, the record plans the pod
+// again, so that the StatefulSet does not remove it.
 func TestRecoveryKeepsThePodOfTheSurvivor(t *testing.T) {
 	t.Parallel()
 	s := newScene()
@@ -209,7 +209,7 @@ func TestRecoveryKeepsThePodOfTheSurvivor(t *testing.T) {
 	assert.Equal(t, pods, 2)
 }
 
-// A pod is replaced only while the member list is that of the decision: with one voter more, the others may be no quorum.
+// A pod is replaced only if the member list equals the list of the decision. If a voter was added, the other voters may be no quorum.
 func TestReplacedPodNeedsTheMemberList(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*scene){func(s *scene) { s.view.Pods[1].Outdated = true }, func(s *scene) { s.view.Pods[1].Outdated = true; s.down(1) }} {
@@ -222,8 +222,8 @@ func TestReplacedPodNeedsTheMemberList(t *testing.T) {
 	}
 }
 
-// A claim that is being deleted does not keep a cluster from being parked, if its data is that of a removed member. A learner that never
-// started has no data.
+// A claim that is being deleted does not prevent parking if its data belongs to a removed member. A learner that was never started has no
+// data.
 func TestLearnerWithoutDataKeepsNoClaim(t *testing.T) {
 	t.Parallel()
 	for name, started := range map[string]string{"never started": "", "started": "p-3"} {
@@ -240,7 +240,7 @@ func TestLearnerWithoutDataKeepsNoClaim(t *testing.T) {
 	}
 }
 
-// The cause of a status has at most 120 characters, of any language, and one ellipsis where it was cut.
+// The cause in a status has at most 120 characters, in any language, and one ellipsis where it was cut.
 func TestCauseIsCutOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
@@ -263,8 +263,8 @@ func TestCauseIsCutOnce(t *testing.T) {
 	}
 }
 
-// The number of pods and the version follow from claims with data of the recorded cluster. A claim with a malformed annotation counts only
-// while no record names the cluster: it may have data.
+// The number of pods and the version are derived from claims with data of the recorded cluster. A claim with a malformed annotation may
+// have data, but counts only while no record names the cluster.
 func TestPlanned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -290,7 +290,7 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
-// Claims that the operator leaves alone are named.
+// The notes name the claims that the operator does not change.
 func TestClaimsAreNamed(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*scene){

@@ -25,14 +25,15 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// processes is a cluster of etcd processes without agent and operator: at most one per ordinal of the model, at a fixed address.
+// processes is a cluster of etcd processes without agents and an operator. There is at most one process per ordinal of the model, at a
+// fixed address.
 type processes struct {
 	t       *testing.T
 	program string
 	guard   *process.Guard
 	ips     [spots]string
 	places  [spots]etcdProcess
-	etcdIDs map[uint8]uint64 // of the model's members
+	etcdIDs map[uint8]uint64 // member in the model -> ID in etcd
 }
 
 type etcdProcess struct {
@@ -84,7 +85,7 @@ func newProcesses(t *testing.T) *processes {
 
 func (r *processes) peerURL(place int) string { return "http://" + r.ips[place] + ":2380" }
 
-// start starts etcd at an ordinal, on its existing data or as one of members.
+// start starts etcd at an ordinal: on its data, or as a new member with this member list.
 func (r *processes) start(place int, state string, members ...string) {
 	r.t.Helper()
 	at := &r.places[place]
@@ -134,7 +135,7 @@ func (r *processes) clients(w *world) (all []*clientv3.Client) {
 	return all
 }
 
-// any calls one running voter after the other until one answers.
+// any calls the running voters one after the other until a call succeeds.
 func (r *processes) any(within time.Duration, w *world, call func(context.Context, *clientv3.Client) error) error {
 	err := errors.New("no voter runs")
 	for _, c := range r.clients(w) {
@@ -167,7 +168,7 @@ func (r *processes) list(w *world) (string, error) {
 	return said, nil
 }
 
-// named returns a member list with ids and addresses of the model.
+// named returns a member list with the IDs and addresses of the model.
 func (r *processes) named(found *clientv3.MemberListResponse) (list []Member) {
 	for _, m := range found.Members {
 		id := uint8(0)
@@ -183,12 +184,12 @@ func (r *processes) named(found *clientv3.MemberListResponse) (list []Member) {
 	return list
 }
 
-// quorate reports whether a read that needs a quorum is answered.
+// quorate reports whether a read that needs a quorum succeeds.
 func (r *processes) quorate(within time.Duration, w *world) bool {
 	return r.any(within, w, func(ctx context.Context, c *clientv3.Client) error { _, err := c.Get(ctx, "any"); return err }) == nil
 }
 
-// until waits for an asynchronous change in etcd.
+// until waits until an asynchronous change in etcd is complete.
 func (r *processes) until(what string, holds func() error) {
 	r.t.Helper()
 	var last error
@@ -201,8 +202,9 @@ func (r *processes) until(what string, holds func() error) {
 	}
 }
 
-// Plain etcd starts as its former member with an empty volume, and votes: an acknowledged write is lost. The agent prevents that
-// (test/etcdcluster, TestDataOfThePast). If a later etcd refuses that, this test fails. It only concerns etcd, so the gate omits it.
+// Plain etcd starts as its former member on an empty volume and votes, so an acknowledged write is lost. The agent prevents that
+// (test/etcdcluster, TestDataOfThePast). If a later version of etcd refuses to start, this test fails. The test only concerns etcd, so the
+// gate omits it.
 func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -222,8 +224,8 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 			return err
 		})
 	}
-	// The second member must have the version of the cluster before it is killed; otherwise the third cannot rejoin. Its log certainly has
-	// the entries that were committed before its last write.
+	// The second member must have the cluster's version before it is killed; otherwise the third cannot rejoin. The log of the second
+	// member certainly has all entries that were committed before its last write.
 	put("first")
 	r.until("the second member knows the version of the cluster", func() error {
 		version, err := http.Get("http://" + r.ips[1] + ":2379/version")
@@ -252,7 +254,7 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	r.wipe(2)
 	r.start(1, "existing", members...)
 	r.until("a quorum answers", func() error {
-		if !r.places[2].process.Runs() { // it ends unless the other one serves peers
+		if !r.places[2].process.Runs() { // etcd ends unless the other member serves its peers
 			r.start(2, "existing", members...)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -5,7 +5,7 @@ package membership
 
 import "slices"
 
-// broken returns the reason why a voter must be replaced, and the evidence; "" if the voter stays.
+// broken returns the reason why a voter must be replaced, with the evidence; "" if the voter needs no replacement.
 func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	is, why := c.fateOf(s)
 	switch {
@@ -14,13 +14,13 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	case is == alive || s.pod == nil || s.pod.Terminating:
 		return "", ""
 	case is == unknown && s.pod.Report != nil && s.pod.Report.Damage != "" && c.want.ReplaceAfter > 0:
-		return "its data is damaged: " + s.pod.Report.Damage, EvidenceDamaged // waiting would add nothing
+		return "its data is damaged: " + s.pod.Report.Damage, EvidenceDamaged // a longer wait would not help
 	}
 	after := c.want.ReplaceAfter
 	if after <= 0 || !s.pod.Crashing || s.pod.NotReadyFor < after {
 		return "", ""
 	}
-	// If no healthy member runs the same revision, the cause may be the revision's image, a flag or a limit.
+	// If no healthy member runs the same revision, the cause may be the revision's image, flag or limit.
 	if !slices.ContainsFunc(c.healthyBut(s), func(other *memberState) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
 		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the template may be wrong (%s). "+
 			"Take the last change of the spec back; or, if it is the volume that is wrong, delete its claim and its pod", s.name(), s.pod.trouble())
@@ -29,8 +29,8 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	return "it has not started for " + after.String() + ": " + s.pod.trouble(), EvidenceCrashing
 }
 
-// removeLost removes voters with lost data, while the others form a quorum. It must run before a member is added: etcd counts dead members
-// when it checks whether a quorum is connected.
+// removeLost removes voters with lost data while the other voters form a quorum. It must run before a member is added: etcd counts lost
+// members when it checks whether a quorum is connected.
 func (c *cluster) removeLost() (steps []Step) {
 	for _, s := range c.voters {
 		if s.ordinal < 0 || c.healthy(s) {
@@ -66,12 +66,12 @@ func (c *cluster) remove(s *memberState, healthy []*memberState) Step {
 	return Step{Action: ActionRemove, Member: s.ID, Via: c.requestTarget(s), Expect: c.list, Healthy: places(healthy), Ordinal: s.ordinal}
 }
 
-// learner completes a started change. An added member gets its ticket, and its vote once it has the data. A failed learner is removed
-// without a loss, because it never had a vote. While a learner waits, later rules still run.
+// learner completes a started change. An added member gets its ticket, and becomes a voter when it has the data. A failed learner is
+// removed without a loss, because it never had a vote. While a learner waits, later rules still run.
 func (c *cluster) learner() (steps []Step) {
 	for _, s := range c.learners {
 		if s.ordinal < 0 {
-			continue // strangers reports it
+			continue // strangers reports such a member
 		}
 		found := c.startOrPromote(s)
 		if len(found) > 0 && found[0].Action == ActionWait {
@@ -83,7 +83,7 @@ func (c *cluster) learner() (steps []Step) {
 	return steps
 }
 
-// busy reports whether a learner receives the data. A learner that does not start does not block the replacement of voters.
+// busy reports whether a learner is receiving data. A learner that does not start does not block the replacement of voters.
 func (c *cluster) busy() bool {
 	return slices.ContainsFunc(c.learners, func(s *memberState) bool {
 		return s.answer != nil || s.pod != nil && s.pod.Running && s.pod.Report == nil
@@ -109,12 +109,12 @@ func (c *cluster) startOrPromote(s *memberState) (steps []Step) {
 	return steps
 }
 
-// promote makes a learner a voter once it answers and has the data.
+// promote makes a learner a voter when the learner answers and has the data.
 func (c *cluster) promote(phase string, s *memberState) []Step {
 	switch {
 	case s.Name == "":
 		return c.wait(phase, "%s joins the cluster", s.name())
-	case c.behind[s] || c.requestTarget(s) == (Place{}): // without a voter's answer nothing shows how much the learner lacks
+	case c.behind[s] || c.requestTarget(s) == (Place{}): // without a voter's answer, the learner's lag is unknown
 		return c.wait(phase, "%s gets the data", s.name())
 	default:
 		return c.do(phase, Step{Action: ActionPromote, Member: s.ID, Via: c.requestTarget(s), Expect: c.list, Healthy: []Place{s.place()}, Ordinal: s.ordinal},
@@ -168,18 +168,18 @@ func (c *cluster) runsRemoved(p *Pod) bool {
 	return p.Answer != nil && p.Answer.Cluster == c.id && c.member(p.Answer.Member) == nil
 }
 
-// applyGap is the number of entries that a member of etcd may lag behind the commit index. Above it, the member refuses all requests,
-// including those with which it begins to serve (maxGapBetweenApplyAndCommitIndex in etcd's server/etcdserver, 3.4 to 3.6). A member that
-// received a snapshot counts none of it as applied until the next entry. Without writes that entry never comes.
+// applyGap is the maximum number of entries by which etcd may lag behind the commit index. Above it, etcd refuses all requests, including
+// those with which a member begins to serve (maxGapBetweenApplyAndCommitIndex in etcd's server/etcdserver, 3.4 to 3.6). A member that has
+// received a snapshot counts the snapshot as applied only after the next entry. Without writes, there is no next entry.
 const applyGap = 5000
 
-// isBeyondGap reports whether the log is so long that a member with a snapshot of it waits for one more entry.
+// isBeyondGap reports whether the log is so long that a member which has received a snapshot waits for one more entry.
 func (c *cluster) isBeyondGap() bool {
 	return slices.ContainsFunc(c.voters, func(s *memberState) bool { return s.answer != nil && s.answer.Index > applyGap })
 }
 
-// letJoin gives a learner that waits with an empty volume its ticket. Before that it marks the claim with the learner's id: if the learner
-// never answers, the mark shows that its data is not needed.
+// letJoin gives a ticket to a learner that waits with an empty volume. Before that, it marks the claim with the learner's ID. If the
+// learner never answers, the mark shows that the claim's data is not needed.
 func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	p := s.pod
 	switch {
@@ -197,7 +197,7 @@ func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	}
 }
 
-// inside reports whether an ordinal had a member before, because members have higher ordinals. For the highest ordinal this is unknown.
+// inside reports whether an ordinal certainly had a member before, because a higher ordinal has one.
 func (c *cluster) inside(ordinal int) bool {
 	for _, s := range c.voters {
 		if s.ordinal > ordinal {
@@ -207,7 +207,7 @@ func (c *cluster) inside(ordinal int) bool {
 	return false
 }
 
-// strangers reports members without a pod of this cluster. It does not remove them: another actor added them.
+// strangers reports members that have no pod of this cluster. It does not remove them, because another program has added them.
 func (c *cluster) strangers() []Step {
 	for _, s := range c.members {
 		if s.ordinal < 0 {
@@ -218,13 +218,13 @@ func (c *cluster) strangers() []Step {
 	return nil
 }
 
-// clear deletes the volumes of removed members, so that new members can start there. The claim is deleted before the pod: the pod's
-// replacement would wait for a claim that is being deleted forever.
+// clear deletes the volumes of removed members, so that new members can start there. It deletes the claim before the pod: otherwise the
+// pod's replacement would wait forever for a claim that is being deleted.
 func (c *cluster) clear() (steps []Step) {
 	for ordinal := range MaxReplicas {
 		planned := c.planned()
 		if c.at[ordinal] != nil || ordinal >= c.want.Replicas && (ordinal < planned || c.pods[ordinal] != nil) {
-			continue // in use, or its pod is deleted first
+			continue // in use, or deleted together with its pod
 		}
 		phase := PhaseRecovering
 		if ordinal >= c.want.Replicas {
@@ -280,7 +280,7 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 	return c.do(phase, step, "delete claim %s: its data is that of member %s, which was removed from the cluster", claim.Name, owner)
 }
 
-// ownerOf returns the member that owns the data on a volume, or 0. A report or an answer precedes the claim.
+// ownerOf returns the member that owns the data on a volume, or 0. A report or an answer takes precedence over the claim.
 func (c *cluster) ownerOf(p *Pod, claim *Claim) ID {
 	switch {
 	case p != nil && p.Report != nil && p.Report.Volume == VolumeEmpty:

@@ -5,10 +5,10 @@ package membership
 
 import "slices"
 
-// roll replaces one pod of an old revision at a time, while every voter is healthy: followers first, and the leader after another member
-// leads. A voter that does not answer comes first, because nothing is lost with it. A voter that trusts other certificate authorities than
-// its Secrets have is replaced like one of an old revision. The next pod is replaced after all others have been healthy for a time, so a
-// failing change affects only one member.
+// roll replaces one pod of an old revision at a time, while every voter is healthy. Followers come first. The leader is replaced after it
+// has transferred the leadership. A voter that does not answer precedes all others, because its replacement loses nothing. A voter that
+// trusts other certificate authorities than those in its Secrets is replaced like a pod of an old revision. The next pod is replaced after
+// all others have been healthy for some time, so that a failing change affects only one member.
 func (c *cluster) roll() (steps []Step) {
 	failed := c.failed()
 	switch {
@@ -52,7 +52,7 @@ func (c *cluster) roll() (steps []Step) {
 	}
 }
 
-// outdated returns the voters whose pods must be replaced, and notes those whose data would not be safe.
+// outdated returns the voters whose pods must be replaced. It adds a note for each voter whose data would not be safe.
 func (c *cluster) outdated() (found []*memberState) {
 	for _, s := range c.voters {
 		switch {
@@ -73,7 +73,7 @@ func (c *cluster) isSettled(s *memberState) bool {
 	return c.want.WellFor == 0 || s.pod != nil && s.pod.WellFor >= c.want.WellFor
 }
 
-// othersSettled reports whether the pods of all voters except one are settled, and notes the first that is not.
+// othersSettled reports whether the pods of all voters except one are settled. It adds a note for the first pod that is not.
 func (c *cluster) othersSettled(except *memberState) bool {
 	for _, s := range c.voters {
 		if s != except && s.ordinal >= 0 && !c.isSettled(s) {
@@ -85,8 +85,8 @@ func (c *cluster) othersSettled(except *memberState) bool {
 	return true
 }
 
-// failed returns a voter with a pod of the latest revision in which a container ended, or cannot start, and that is not settled since. nil:
-// there is none.
+// failed returns a voter on which the latest revision has failed: a container of its pod ended or cannot start, and the pod has not been
+// settled since. It returns nil if there is none.
 func (c *cluster) failed() *memberState {
 	for _, s := range c.voters {
 		if p := s.pod; p != nil && !p.Outdated && !c.Lagging && !p.Terminating && !c.isSettled(s) && (p.Ended != "" || p.isExplained()) {
@@ -96,13 +96,13 @@ func (c *cluster) failed() *memberState {
 	return nil
 }
 
-// mayServeAgain reports whether the outdated pod of a voter stays: a quorum is proven, and the latest revision failed on another voter.
+// mayServeAgain reports whether the outdated pod of a voter must stay: a quorum is proven, and the latest revision failed on another voter.
 func (c *cluster) mayServeAgain(p *Pod) bool {
 	s := c.at[p.Ordinal]
 	return p.Outdated && c.proven && !c.alarmed && s != nil && !s.Learner && c.failed() != nil
 }
 
-// failedChange adds a note that the change of the pods failed on a member. No further pod is changed.
+// failedChange adds a note that the change failed on a member's pod. No further pod is changed.
 func (c *cluster) failedChange(on *memberState) []Step {
 	if !slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Outdated }) {
 		return nil
@@ -122,14 +122,15 @@ func (s *memberState) successor() string {
 	return "by one that trusts the certificate authorities of its Secrets"
 }
 
-// deletePod returns the step that deletes a member's pod. It is refused if the member list has changed: the others may be no quorum then.
+// deletePod returns the step that deletes a member's pod. The step fails if the member list has changed, because the other members may be
+// no quorum then.
 func (c *cluster) deletePod(s *memberState, others []*memberState) Step {
 	return Step{Action: ActionDeletePod, Pod: s.place(), Via: c.requestTarget(nil), Expect: c.list, Healthy: places(others), Ordinal: s.ordinal}
 }
 
-// revise records the wanted version if no quorum exists, or no quorum with the same keys, and if the wanted version has the minor version
-// of the data. The recorded version may be the reason why pods do not start: a version with a missing or broken image must not block its
-// fix.
+// revise records the wanted version if no quorum exists, or no quorum has the same keys, provided that the wanted version has the minor
+// version of the data. The recorded version may be the reason why pods do not start: a version with a missing or broken image must not
+// block its fix.
 func (c *cluster) revise() []Step {
 	if c.want.Version == "" || c.Record.Version == c.want.Version {
 		return nil
@@ -151,7 +152,7 @@ func (c *cluster) revise() []Step {
 	return nil
 }
 
-// lowestVersion returns the lowest version that a voter runs; "" if none answers.
+// lowestVersion returns the lowest version of all voters that answer; "" if none answers.
 func (c *cluster) lowestVersion() (lowest string) {
 	for _, s := range c.voters {
 		if s.answer != nil && (lowest == "" || newer(lowest, s.answer.Version)) {
@@ -171,7 +172,7 @@ func (c *cluster) upgrade() []Step {
 		return nil
 	}
 	if minor(lowest) == minor(c.want.Version) {
-		// Another patch or a running version is recorded immediately: a version that does not start must not block its fix.
+		// Another patch, or a running version, is recorded immediately: a version that does not start must not block its fix.
 		return c.record(PhaseUpgrading, func(r *Record) { r.Version = c.want.Version }, "bring etcd to %s", c.want.Version)
 	}
 	next, why := NextVersion(lowest, c.want.Version, c.want.Path)

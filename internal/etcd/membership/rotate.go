@@ -5,7 +5,7 @@ package membership
 
 import "slices"
 
-// AuthorityPhase names the phase of the replacement of the certificate authorities.
+// AuthorityPhase is a phase in the replacement of the certificate authorities.
 type AuthorityPhase string
 
 // The phases. In each, all members accept the certificates of the previous and of the next phase.
@@ -20,31 +20,31 @@ type Authorities struct {
 	Phase AuthorityPhase
 	// Wanted reports whether their replacement is wanted.
 	Wanted bool
-	// Held reports whether clients had the time to read their Secret since the phase began.
+	// Held reports whether clients have had enough time to read their Secret since the phase began.
 	Held bool
-	// Fingerprint identifies the authorities that sign in the next phase, or at rest.
+	// Fingerprint identifies the authorities that sign in the next phase, or that sign now if no replacement is in progress.
 	Fingerprint Fingerprint
 }
 
 // Trust stores the result of a TLS handshake with a member.
 type Trust struct {
-	Latest bool // the member accepts exactly the authorities that its Secrets have now
+	Latest bool // the member accepts exactly the authorities in its Secrets
 	Signed bool // its certificates are signed by the present signing authorities
 	// Refuses reports whether the member ends connections with certificates of these authorities.
 	Refuses bool
 }
 
-// trustsFormer reports whether a member started with other authorities than its Secrets have: etcd reads them only at its start.
+// trustsFormer reports whether a member started with other authorities than those in its Secrets. (etcd reads them only when it starts.)
 func (s *memberState) trustsFormer() bool {
 	return s.answer != nil && s.answer.Trust != nil && !s.answer.Trust.Latest
 }
 
-// refuses reports whether a member refuses certificates of the authorities in the Secrets. A new pod would be locked out.
+// refuses reports whether a member refuses certificates of the authorities in the Secrets. Such a member would refuse a new pod.
 func (s *memberState) refuses() bool {
 	return s.answer != nil && s.answer.Trust != nil && s.answer.Trust.Refuses
 }
 
-// lacksTrust reports whether a member does not show that it uses the authorities and certificates of its Secrets.
+// lacksTrust reports whether a member has not proven that it uses the authorities and certificates in its Secrets.
 func (s *memberState) lacksTrust() bool {
 	return s.ordinal < 0 || s.Learner || s.answer == nil || s.answer.Trust == nil || !s.answer.Trust.Latest || !s.answer.Trust.Signed
 }
@@ -54,8 +54,8 @@ func (c *cluster) shareAuthority() bool {
 	return c.allWell() && !c.Lagging && !slices.ContainsFunc(c.members, (*memberState).lacksTrust)
 }
 
-// noteAuthority records the authorities whose certificates all members accept, and clears the record when no pod is left. It changes nothing
-// for users. The record names the next authorities before they sign: at any time all members accept certificates of the recorded ones.
+// noteAuthority records the authorities whose certificates all members accept, and clears the record when no pod is left. Users see no
+// change. The next authorities are recorded before they sign, so that all members always accept certificates of the recorded authorities.
 func (c *cluster) noteAuthority(verdict Verdict) []Step {
 	step, record := Step{Action: ActionRecord, Quiet: true, Was: c.Record}, c.Record
 	switch a := c.Authorities; {
@@ -72,8 +72,8 @@ func (c *cluster) noteAuthority(verdict Verdict) []Step {
 	return []Step{step}
 }
 
-// rotate replaces the certificate authorities. Each phase begins when all members have completed the previous one: they accept the
-// authorities of their Secrets, for which roll has replaced their pods, and show certificates of the signing authorities.
+// rotate replaces the certificate authorities. A phase begins when all members have completed the previous phase: they accept the
+// authorities in their Secrets (roll has replaced their pods), and show certificates of the signing authorities.
 func (c *cluster) rotate() []Step {
 	a := c.Authorities
 	if a == nil || a.Phase == AuthoritiesAtRest && !a.Wanted {
@@ -89,7 +89,7 @@ func (c *cluster) rotate() []Step {
 		c.note("the certificate authorities are being replaced: clients have the time to read their Secret again")
 		return nil
 	case a.Phase == AuthoritiesTrust && a.Fingerprint != c.Record.Authority:
-		return nil // noteAuthority comes first
+		return nil // noteAuthority must run first
 	}
 	step := Step{Action: ActionRotate, Authorities: a.Phase, Via: c.requestTarget(nil), Expect: c.list, Healthy: places(c.members)}
 	text := map[AuthorityPhase]string{

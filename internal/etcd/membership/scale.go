@@ -15,7 +15,7 @@ func (c *cluster) vacant() int {
 	return -1
 }
 
-// refill replaces lost members before the cluster shrinks or its pods are replaced.
+// refill replaces lost members. It runs before the cluster shrinks and before its pods are replaced.
 func (c *cluster) refill() (steps []Step) {
 	for ordinal := range c.want.Replicas {
 		if c.at[ordinal] == nil && c.above(ordinal) {
@@ -28,14 +28,14 @@ func (c *cluster) refill() (steps []Step) {
 	return steps
 }
 
-// mayPause reports whether a healthy voter may be stopped for a moment: the others are a quorum, or no pod waits to join. A waiting pod may
-// never start, and a replaced pod may not be scheduled again.
+// mayPause reports whether a healthy voter may be stopped for a moment: the other voters are a quorum, or no pod waits to join. (A waiting
+// pod may never start, and the replaced pod may not be scheduled again.)
 func (c *cluster) mayPause(s *memberState) bool {
 	k := c.vacant()
 	return k < 0 || !c.above(k) || len(c.healthyBut(s)) >= quorum(len(c.voters))
 }
 
-// above reports whether a pod is planned for an ordinal, so that the ordinal was used before.
+// above reports whether the plan already has a pod for an ordinal, so that the ordinal was used before.
 func (c *cluster) above(ordinal int) bool {
 	return ordinal < c.planned()
 }
@@ -49,8 +49,8 @@ func (c *cluster) grow() []Step {
 	return c.add(PhaseScaling, k)
 }
 
-// add adds a member at an ordinal. It adds the pod first, so that a pod that cannot be scheduled changes nothing. Once the pod waits with
-// an empty volume, it adds the learner. While the pod waits, later rules run: it may never come.
+// add adds a member at an ordinal. It adds the pod first, so that a pod that cannot be scheduled does not change the membership. When the
+// pod waits with an empty volume, it adds the learner. While the pod is missing, later rules run.
 func (c *cluster) add(phase string, ordinal int) []Step {
 	planned := c.planned()
 	p := c.pods[ordinal]
@@ -79,8 +79,8 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	}
 	well := c.healthyBut(nil)
 	if need := quorum(len(c.voters) + 1); len(well) < need && len(c.voters) > 1 {
-		// etcd would refuse it: without the new member, the others must form a quorum of the new list. A single member may always get a
-		// second one.
+		// etcd would refuse the member: without it, the others must form a quorum of the new list. A single member may always get a second
+		// one.
 		return c.blocked("%s is not added: %d voters answer, and with it %d would have to", p.Name, len(well), need)
 	}
 	return c.do(phase, Step{Action: ActionAddLearner, PeerURL: c.want.PeerURLs[ordinal], Via: c.requestTarget(nil), Expect: c.list, Healthy: places(well), Ordinal: ordinal, Pod: p.place()},
@@ -93,8 +93,8 @@ func (c *cluster) joinsLater(phase, format string, args ...any) []Step {
 	return c.blocked(format, args...)
 }
 
-// shrink removes the unwanted member with the highest ordinal if the others form a quorum without it. Its pod is deleted next, then its
-// claim.
+// shrink removes the unwanted member with the highest ordinal if the others form a quorum without it. Later passes delete its pod and then
+// its claim.
 func (c *cluster) shrink() []Step {
 	var last *memberState
 	for _, s := range c.voters {
@@ -142,14 +142,15 @@ func (c *cluster) retire() []Step {
 	return nil
 }
 
-// moveLeader transfers the leadership to a healthy member, but not to a member that waits for the same step as the leader: the two would
-// lead alternately while their steps fail. It prefers a wanted member, then one of the latest revision, then the lowest ordinal.
+// moveLeader transfers the leadership to a healthy member, but not to a member in same: that member waits for the same step as the leader,
+// and the two would lead alternately while their steps fail. It prefers a wanted member, then a member of the latest revision, then the
+// lowest ordinal.
 func (c *cluster) moveLeader(phase string, from *memberState, why string, same ...*memberState) (steps []Step) {
 	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] || slices.Contains(same, s) })
 	switch {
 	case len(heirs) > 0:
 	case slices.ContainsFunc(same, func(s *memberState) bool { return s != from }):
-		return nil // the notes of their steps are the cause
+		return nil // the notes of their steps have the cause
 	default:
 		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}

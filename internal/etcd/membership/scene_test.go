@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// scene is a healthy cluster of three, which tests modify. Pod i has member i+1, and member 1 leads.
+// scene is a healthy cluster of three members, which tests modify. Pod i has member i+1. Member 1 leads.
 type scene struct {
 	want Want
 	view View
@@ -39,7 +39,7 @@ func (s *scene) decide() Decision {
 	return Decide(s.want, s.view)
 }
 
-// then makes changes one after the other.
+// then applies changes one after the other.
 func then(changes ...func(*scene)) func(*scene) {
 	return func(s *scene) {
 		for _, change := range changes {
@@ -52,7 +52,7 @@ func consents(from, token string) func(*scene) {
 	return func(s *scene) { s.want.Recovery = Recovery{from, token} }
 }
 
-// down makes pods not answer, with a reason.
+// down makes pods give no answer, with a reason.
 func (s *scene) down(pods ...int) {
 	for _, i := range pods {
 		s.view.Pods[i].Answer, s.view.Pods[i].Ready, s.view.Pods[i].Problem = nil, false, "no answer within 2s"
@@ -72,7 +72,7 @@ func (s *scene) down(pods ...int) {
 	}
 }
 
-// empty makes agents report volumes without data.
+// empty makes the agents of pods report volumes without data.
 func (s *scene) empty(pods ...int) {
 	s.down(pods...)
 	for _, i := range pods {
@@ -81,7 +81,7 @@ func (s *scene) empty(pods ...int) {
 	}
 }
 
-// damaged makes agents report damaged data of their members.
+// damaged makes the agents of pods report damaged data of their members.
 func (s *scene) damaged(pods ...int) {
 	s.down(pods...)
 	for _, i := range pods {
@@ -140,12 +140,12 @@ func (s *scene) noSpace(compacted bool) {
 	}
 }
 
-// unused makes half of a large database file unused.
+// unused makes half of a large database file unused space.
 func (s *scene) unused(pod int) {
 	s.view.Pods[pod].Answer.Size, s.view.Pods[pod].Answer.Used = 8<<20, 4<<20
 }
 
-// corrupt raises CORRUPT for a member, and sets the hashes of voters' keys; 0 is none.
+// corrupt raises CORRUPT for a member, and sets the hashes of the voters' keys; 0 means no hash.
 func corrupt(named ID, sums ...uint32) func(*scene) {
 	return func(s *scene) {
 		for i, sum := range sums {
@@ -158,15 +158,15 @@ func corrupt(named ID, sums ...uint32) func(*scene) {
 	}
 }
 
-// neverStarted is a cluster with the alarm CORRUPT in which two voters differ. The third, whose keys decide, cannot start, and its template
-// was corrected since.
+// neverStarted is a cluster with the alarm CORRUPT in which two voters differ. The keys of the third voter decide. It cannot start, but its
+// template has been corrected.
 func neverStarted(s *scene) {
 	s.down(2)
 	corrupt(2, 7, 8)(s)
 	s.view.Pods[2].Outdated, s.view.Pods[2].Running, s.view.Pods[2].Problem = true, false, "ImagePullBackOff"
 }
 
-// leaves marks claims as being deleted while their pods exist.
+// leaves marks claims as being deleted while their pods still exist.
 func (s *scene) leaves(claims ...int) {
 	for _, i := range claims {
 		s.view.Claims[i].Terminating = true
@@ -202,7 +202,7 @@ func allOutdated(s *scene) {
 	s.list = nil
 }
 
-// stale is a cluster in which only one member answers. That member did not run while another one was replaced (E10).
+// stale is a cluster in which only one member answers. While that member did not run, another member was replaced (E10).
 func stale(s *scene) {
 	s.empty(1)
 	s.down(1, 2)
@@ -211,7 +211,7 @@ func stale(s *scene) {
 	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{Term: 3, Index: 200}, Waiting: "Removed"}
 }
 
-// pending is a cluster of three members whose spec wants five, and the next pod cannot be scheduled.
+// pending is a cluster of three members. Its spec wants five, and the next pod cannot be scheduled.
 func pending(s *scene) {
 	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 5, 4, 4
 	s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Problem: "0/3 nodes are available"})
@@ -236,14 +236,14 @@ func trusting(s *scene) {
 	s.view.Authorities = &Authorities{Phase: AuthoritiesAtRest, Wanted: true, Held: true}
 }
 
-// restarted makes etcd of a pod one that was restarted without a quorum: it answers no client, and the agent reports next to it.
+// restarted restarts the etcd of a pod without a quorum: etcd answers no client, and the agent reports while etcd runs.
 func (s *scene) restarted(pod int, index uint64) {
 	p := &s.view.Pods[pod]
 	p.Answer, p.Report, p.Ready, p.Silent, p.Problem = nil, nil, false, true, "no answer within 2s"
 	p.Watched = &Report{Volume: VolumeData, Cluster: clusterID, Member: ID(pod + 1), Position: Position{Term: 2, Index: index}}
 }
 
-// survivorRestarted is a cluster of three in which two lost their volumes, and etcd of the third was restarted.
+// survivorRestarted is a cluster of three members. Two members have lost their volumes, and etcd of the third has restarted.
 func survivorRestarted(s *scene) {
 	s.empty(1, 2)
 	s.restarted(0, 100)

@@ -5,7 +5,7 @@ package membership
 
 import "cmp"
 
-// disarmGone ends alarms of removed members: etcd keeps them, and refuses writes because of them.
+// disarmGone ends alarms of removed members. etcd keeps such alarms, and refuses writes because of them.
 func (c *cluster) disarmGone() (steps []Step) {
 	for _, alarm := range c.alarms {
 		if alarm.Kind != AlarmCorrupt && alarm.Member != 0 && c.member(alarm.Member) == nil {
@@ -25,8 +25,8 @@ func (c *cluster) noSpace() *Alarm {
 	return nil
 }
 
-// space brings a cluster out of NOSPACE, in which it refuses writes. It drops the history, defragments one member after the other, the
-// leader last, and ends the alarm if the files became smaller.
+// space ends the alarm NOSPACE, during which the cluster refuses writes. It drops the history, and defragments one member after the other,
+// the leader last. It ends the alarm if the files have become smaller.
 func (c *cluster) space() []Step {
 	alarm := c.noSpace()
 	if alarm == nil {
@@ -44,7 +44,7 @@ func (c *cluster) space() []Step {
 		return c.do(PhaseDegraded, Step{Action: ActionCompact, Via: asked.place(), Revision: asked.answer.Revision},
 			"drop the history before revision %d: the space is used up", asked.answer.Revision)
 	}
-	// Without writes, a member's figure for unused space lags behind, so a low threshold is enough. A file that was just rewritten has less
+	// Without writes, a member reports too little unused space, so a low threshold is sufficient. A file that was just rewritten has less
 	// unused space, and a small file does not matter.
 	const unused, atLeast = 3, 2 << 20 // percent, bytes
 	if steps := c.defragAbove(PhaseDegraded, unused, atLeast, "the space is used up"); len(steps) > 0 {
@@ -63,7 +63,7 @@ func (c *cluster) space() []Step {
 	return c.do(PhaseDegraded, Step{Action: ActionDisarm, Via: asked.place(), Alarm: *alarm}, "end the alarm %s of member %s: there is space again", alarm.Kind, alarm.Member)
 }
 
-// defrag frees unused space at rest.
+// defrag frees unused space while no other step is due.
 func (c *cluster) defrag() []Step {
 	if c.want.Maintenance.DefragPercent <= 0 {
 		return nil
@@ -71,8 +71,8 @@ func (c *cluster) defrag() []Step {
 	return c.defragAbove(cmp.Or(c.phase, PhaseRunning), int64(c.want.Maintenance.DefragPercent), c.want.Maintenance.DefragAtLeast, "to give unused space back")
 }
 
-// defragAbove rewrites the database files of members with too large an unused part, one at a time. The member does not answer during that,
-// so all members must be healthy, and it must not lead.
+// defragAbove rewrites the database files of members with too much unused space, one at a time. During the rewrite, the member does not
+// answer. Therefore all members must be healthy, and the member must not be the leader.
 func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) (steps []Step) {
 	var leader *memberState
 	var large []*memberState

@@ -15,60 +15,60 @@ type Action string
 // The actions of steps. Each has one effect, which the next view shows.
 const (
 	ActionWait        Action = "Wait"        // no effect; Message names the awaited condition
-	ActionRecord      Action = "Record"      // write Record; the plan follows it: pods are added or removed, or get another version
+	ActionRecord      Action = "Record"      // write Record; the next plan follows it: it adds or removes pods, or changes their version
 	ActionMarkClaim   Action = "MarkClaim"   // annotate the claim of Ordinal with Mark
 	ActionTicket      Action = "Ticket"      // annotate Pod with Ticket
-	ActionAddLearner  Action = "AddLearner"  // add a learner at PeerURL, by Via
-	ActionPromote     Action = "Promote"     // make the learner Member a voter, by Via
-	ActionRemove      Action = "Remove"      // remove Member, by Via
-	ActionMoveLeader  Action = "MoveLeader"  // from Via to Member
+	ActionAddLearner  Action = "AddLearner"  // Via adds a learner at PeerURL
+	ActionPromote     Action = "Promote"     // Via makes the learner Member a voter
+	ActionRemove      Action = "Remove"      // Via removes Member
+	ActionMoveLeader  Action = "MoveLeader"  // Via transfers the leadership to Member
 	ActionDeletePod   Action = "DeletePod"   // its StatefulSet creates the pod again
-	ActionDeleteClaim Action = "DeleteClaim" // delete the claim of Ordinal, whose data belongs to no member
+	ActionDeleteClaim Action = "DeleteClaim" // delete the claim of Ordinal, whose data belongs to no current member
 	ActionScale       Action = "Scale"       // remove the pods from Ordinal on; none of them is a member
-	ActionCompact     Action = "Compact"     // drop the history before Revision, by Via
-	ActionDefrag      Action = "Defrag"      // rewrite the database file of Via
-	ActionDisarm      Action = "Disarm"      // end Alarm, by Via
+	ActionCompact     Action = "Compact"     // Via drops the history before Revision
+	ActionDefrag      Action = "Defrag"      // Via rewrites its database file
+	ActionDisarm      Action = "Disarm"      // Via ends Alarm
 	ActionRotate      Action = "Rotate"      // begin the phase after Authorities in the replacement of certificate authorities
-	ActionAppend      Action = "Append"      // append an entry without effect to the log, by Via
+	ActionAppend      Action = "Append"      // Via appends an entry without effect to the log
 )
 
-// Place identifies a pod and its etcd. A step is refused if the pod's UID or address, or the answering member or cluster, has changed.
+// Place identifies a pod and its etcd. A step fails if the pod's UID or address has changed, or if another member or cluster answers.
 // Member and Cluster are 0 if no etcd runs.
 type Place struct {
 	Pod, UID, IP    string
 	Member, Cluster ID
 }
 
-// Step is one effect, as data. Package server runs steps on members, the kind runs steps on objects.
+// Step is one side effect, as data. Package server runs steps on members. The kind runs steps on objects.
 type Step struct {
 	Action Action
 	// Message describes the effect and its cause to users.
 	Message string
-	// Quiet reports whether the step is not reported to users: it changes nothing for them.
+	// Quiet steps are not reported to users, because they change nothing for users.
 	Quiet bool
 
 	Ordinal int
-	Pod     Place // subject of Ticket and DeletePod
+	Pod     Place // the pod that Ticket annotates or DeletePod deletes
 	Via     Place // the member that gets the request
-	Member  ID    // the subject, from the member list
+	Member  ID    // the member to change, from the member list
 	PeerURL string
-	// Expect is the member list of the decision. A step that changes the member list is refused if the present list differs from Expect.
+	// Expect is the member list at the decision. A step that changes the member list fails if the present list differs.
 	Expect []Member
-	// Healthy are members that must answer immediately before the effect.
+	// Healthy are members that must answer immediately before the side effect.
 	Healthy []Place
-	// Evidence is the kind of proof that a wanted member must be removed. Pod is queried for the proof again. Empty: the member is not
-	// wanted.
+	// Evidence is the proof for the removal of a wanted member. Before the removal, Pod is queried for this proof again. Empty: the member
+	// is not wanted.
 	Evidence Evidence
-	// Compared are the voters whose keys are compared again before the effect.
+	// Compared are the voters whose keys are compared again before the side effect.
 	Compared []Place
-	// Silent are pods whose members have no data or no quorum. They are queried again before the effect.
+	// Silent are pods whose members have no data or no quorum. They are queried again before the side effect.
 	Silent []Place
 
 	Ticket string
-	// Claim identifies the observed claim. The step is refused if the claim has changed since.
+	// Claim identifies the observed claim. The step fails if the claim has changed since the observation.
 	Claim ClaimAt
 	Mark  Mark
-	// Record is written if the stored record still equals Was.
+	// Record is written only if the stored record still equals Was.
 	Record   *Record
 	Was      Record
 	Revision int64
@@ -76,11 +76,11 @@ type Step struct {
 	// Authorities is the phase that ends.
 	Authorities AuthorityPhase
 
-	phase   string // of the cluster while the step is the next one
+	phase   string // phase of the cluster while the step is the next one
 	ongoing bool   // the step also occurs in other kinds of changes
 }
 
-// Key identifies a step of a cluster across passes, by its action and the changed object.
+// Key identifies a step of a cluster across passes, by the action and the changed object.
 func (s Step) Key() string {
 	subject := ""
 	switch s.Action {
@@ -108,7 +108,7 @@ func (s Step) Key() string {
 // ClaimAt identifies an observed claim.
 type ClaimAt struct{ UID, Version string }
 
-// Evidence is the proof that a member's data is of no use.
+// Evidence is the reason why a member's data cannot be used.
 type Evidence string
 
 // The evidence for removing a member that is wanted.
@@ -124,15 +124,15 @@ type Mark struct {
 	Cluster, Member ID
 	Version         string
 	Position        Position
-	Tokens          string // of recoveries
+	Tokens          string // tokens of recoveries
 }
 
 // Decision is the result of Decide.
 type Decision struct {
 	Model Model
-	// Steps are in order. The first is taken, then everything is observed again.
+	// Steps are in order. The caller runs the first one, and then observes everything again.
 	Steps []Step
-	// Positions is at most one step that marks a claim with the end of its data. It is taken also when the first of Steps fails.
+	// Positions has at most one step, which marks a claim with the end of the claim's data. It runs even if the first of Steps fails.
 	Positions []Step
 	// LookAgain is the time until the next observation if no API event triggers one.
 	LookAgain time.Duration
@@ -142,7 +142,7 @@ func (c *cluster) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// blocked notes why a requested change waits. Later rules still run.
+// blocked adds a note with the reason why a requested change waits. Later rules still run.
 func (c *cluster) blocked(format string, args ...any) []Step {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.waits, text) {
 		c.waits = append(c.waits, text)

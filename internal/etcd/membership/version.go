@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// leastBefore maps a minor version to the patch that every member must run before the first one gets that minor.
+// leastBefore maps a minor version to the lowest patch of the previous minor that every member must run before the upgrade.
 var leastBefore = map[string]string{"3.6": "3.5.32"}
 
-// unproven maps a minor version to the reason why members are not upgraded to it from the previous minor version.
-//
-// 3.5 writes versions and addresses of members to the log in a form that 3.6 reads and 3.7.3 does not. These entries stay in the log until
-// a member has saved a snapshot, after 10,000 writes. Only the member's disk shows that snapshot.
+// unproven maps a minor version to the reason why members are not upgraded to it from the previous minor version. 3.5 writes versions and
+// addresses of members to the log in a form that 3.6 can read and 3.7.3 cannot read. A member removes these entries from the log when it
+// saves a snapshot, after 10,000 writes. Only the member's disk shows whether the member has saved a snapshot.
 var unproven = map[string]string{
 	"3.7": "a member of 3.7 may not start with the log that it had at 3.6, and cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
 }
 
 // NextVersion returns the next version of etcd on the way to another version: the last patch of the next minor version, or of the present
-// one if the next minor version requires that. path has the last patches of minors. If no way exists, why has the reason.
+// minor version if the next one requires that patch. path has the last patches of minor versions. If there is no way, why has the reason.
 func NextVersion(from, to string, path []string) (next, why string) {
 	a, okA := parse(from)
 	b, okB := parse(to)
@@ -56,7 +55,7 @@ func NextVersion(from, to string, path []string) (next, why string) {
 	return patch, ""
 }
 
-// fault is a range of patches of a minor version, both included, and their defect.
+// fault is a range of patches of a minor version, including both ends, and their defect.
 type fault struct{ from, to, text string }
 
 // faults are the releases that the etcd project warns of.
@@ -96,7 +95,7 @@ func minor(version string) string {
 	return fmt.Sprintf("%d.%d", v[0], v[1])
 }
 
-// newer reports whether one version is higher than another. A version that cannot be parsed is the lowest.
+// newer reports whether one version is higher than another one. A version that cannot be parsed counts as the lowest.
 func newer(a, b string) bool {
 	x, _ := parse(a)
 	y, _ := parse(b)

@@ -14,7 +14,7 @@ import (
 // MaxReplicas is the maximum number of members of a cluster.
 const MaxReplicas = 9
 
-// ID is the id of a member or of a cluster, as etcd generates it. Its text is hexadecimal, as in etcdctl.
+// ID is the ID of a member or a cluster, as etcd generates it. Its text is hexadecimal, as in etcdctl.
 type ID uint64
 
 // String returns the id in hexadecimal.
@@ -44,24 +44,24 @@ func (id *ID) UnmarshalText(text []byte) error {
 
 // Want is the desired state from the spec.
 type Want struct {
-	Replicas int // voters, 0 to MaxReplicas; 0 parks the cluster
-	// Version is the version of etcd, such as 3.6.16. Minors are upgraded one at a time.
+	Replicas int // number of voters, 0 to MaxReplicas; 0 parks the cluster
+	// Version is the version of etcd, such as 3.6.16. An upgrade passes through each minor version.
 	Version string
 	// Path holds the last patches of intermediate minors, such as 3.5.35, in any order.
 	Path []string
-	// Pinned reports whether only one image is given, of Version.
+	// Pinned reports whether the spec has only one image, which is of Version.
 	Pinned bool
 	// PeerURLs are the members' peer URLs, by ordinal, for all ordinals below MaxReplicas.
 	PeerURLs []string
-	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+	// WellFor is the time for which a pod must be ready without a restart before the next pod is replaced.
 	WellFor time.Duration
-	// ReplaceAfter is the time that a member may crash before it is replaced and its volume deleted. 0 disables that.
+	// ReplaceAfter is the time for which a member may crash before it is replaced and its volume deleted. 0: never.
 	ReplaceAfter time.Duration
 	Recovery     Recovery
 	Maintenance  Maintenance
 }
 
-// Recovery is the consent to continue with the data of one member after a loss of the quorum.
+// Recovery is the consent to continue with the data of one member after the quorum was lost.
 type Recovery struct {
 	// From is the name of the pod that keeps its data, RecoverBest, or RecoverEmpty.
 	From string
@@ -79,7 +79,7 @@ const (
 type Maintenance struct {
 	// Compact reports whether the operator may drop the history of keys when the space is used up.
 	Compact bool
-	// DefragPercent is the unused part of a database file, in percent, above which it is rewritten. 0 disables that.
+	// DefragPercent is the percentage of unused space above which a database file is rewritten. 0: never.
 	DefragPercent int
 	// DefragAtLeast is the minimum size in bytes of a database file that is rewritten.
 	DefragAtLeast int64
@@ -94,22 +94,22 @@ type View struct {
 	Live int
 	// Authorities are the certificate authorities. Nil: the operator creates none, or the Secrets do not have them yet.
 	Authorities *Authorities
-	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until then it is unknown which pods are outdated.
+	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until it has, the outdated pods are unknown.
 	Lagging bool
-	// Failures are steps that failed and are not due again yet.
+	// Failures are steps that have failed recently and are not due yet.
 	Failures []Failure
 }
 
 // Failure is a failed step.
 type Failure struct {
-	Step  string // its Key
+	Step  string // Key of the step
 	Cause string
 }
 
-// Record holds decisions that the plan follows. It is an annotation on a planned object that lives as long as the resource. The claims
-// outlive it.
+// Record holds decisions that the plan follows. It is stored as an annotation on a planned object, which lives as long as the resource.
+// Claims outlive it.
 type Record struct {
-	// Cluster is the id of the cluster, since its first observation. 0: none was formed yet.
+	// Cluster is the ID of the cluster, since its first observation. 0: no cluster was formed yet.
 	Cluster ID `json:"cluster,omitempty"`
 	// Replicas is the number of replicas of the StatefulSet while the cluster is not parked.
 	Replicas int `json:"replicas,omitempty"`
@@ -119,10 +119,10 @@ type Record struct {
 	Scheme string `json:"scheme,omitempty"`
 	// Tokens are the tokens of all started recoveries, separated by spaces, the latest last.
 	Tokens string `json:"tokens,omitempty"`
-	// Survivor is the pod that the recovery continues with, until it is completed.
+	// Survivor is the pod with whose data a recovery continues, until the recovery is complete.
 	Survivor string `json:"survivor,omitempty"`
-	// Authority identifies the certificate authorities whose certificates all members accepted. It is empty while that is unknown, and
-	// after no pod was left.
+	// Authority identifies the certificate authorities whose certificates all members have accepted. It is empty while they are unknown,
+	// and after the last pod was deleted.
 	Authority Fingerprint `json:"authority,omitzero"`
 }
 
@@ -132,7 +132,7 @@ type Fingerprint struct {
 	Members string `json:"members,omitempty"`
 }
 
-// versions returns the lowest and the newest version after another one, which may be empty.
+// versions extends the range from lowest to newest by another version, which may be empty.
 func versions(lowest, newest, other string) (string, string) {
 	switch {
 	case other == "":
@@ -149,8 +149,8 @@ func versions(lowest, newest, other string) (string, string) {
 }
 
 // Planned returns the number of replicas of the StatefulSet and the version of etcd. Both change in steps, which Decide records. A lost,
-// old or edited record removes no pod. The number is at least that of the StatefulSet (live), or, without a StatefulSet, that of claims
-// with data of the recorded cluster. Only ActionScale removes pods. The version is never a lower minor than that of all data.
+// old or edited record removes no pod: the number is at least that of the StatefulSet (live) or, without a StatefulSet, the number of
+// claims with data of the recorded cluster. Only ActionScale removes pods. The version never has a lower minor than the data.
 func Planned(want Want, record Record, live int, claims []Claim) (replicas int, version string) {
 	lowest, newest := "", ""
 	leaving, marked := false, 0
@@ -176,7 +176,7 @@ func Planned(want Want, record Record, live int, claims []Claim) (replicas int, 
 	}
 	switch {
 	case want.Replicas == 0 && leaving:
-		return live, version // the data of pods with a deleted claim is lost with the pods
+		return live, version // a pod whose claim was deleted loses its data when the pod is deleted
 	case want.Replicas == 0:
 		return 0, version
 	case live > 0:
@@ -186,8 +186,8 @@ func Planned(want Want, record Record, live int, claims []Claim) (replicas int, 
 	}
 }
 
-// isStray reports whether a claim has data of another cluster than the recorded one, and no planned pod uses it. live is the number of replicas
-// of the StatefulSet.
+// isStray reports whether a claim has data of another cluster than the recorded one, and no planned pod uses the claim. live is the number
+// of replicas of the StatefulSet.
 func (r *Record) isStray(claim *Claim, live int) bool {
 	return r.Cluster != 0 && claim.Cluster != 0 && claim.Cluster != r.Cluster && claim.Ordinal >= max(r.Replicas, live)
 }
@@ -202,30 +202,31 @@ type Pod struct {
 	UID     string
 	IP      string // empty until assigned
 
-	Running     bool // its etcd container runs, whether the agent or etcd
+	Running     bool // its etcd container runs, with the agent or with etcd
 	Ready       bool
 	Terminating bool
 	Outdated    bool // its revision is not the latest of the StatefulSet
 	Revision    string
 
-	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container; empty if none has.
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last termination of a container; empty if
+	// there is none.
 	WellFor time.Duration
 	Ended   string
 
 	// Crashing reports whether etcd has kept exiting since the pod became unready. NotReadyFor is the time since then.
 	Crashing    bool
 	NotReadyFor time.Duration
-	// Silent reports whether etcd does not answer in time, without any other known reason.
+	// Silent reports whether etcd does not answer in time, and no other reason is known.
 	Silent bool
-	// Locked reports whether etcd requires an etcd user, or whether etcd and the operator do not accept each other's certificates.
+	// Locked reports whether etcd requires an etcd user, or etcd and the operator refuse each other's certificates.
 	Locked bool
-	// Problem is a short reason why the pod does not start or answer. Empty if it does.
+	// Problem is a short reason why the pod does not start or answer; empty if it answers.
 	Problem string
 
 	Ticket string // the annotation on the pod
 
-	Report *Report // of the agent; nil if it does not answer, as while etcd runs
-	// Watched is the report of the agent next to a running etcd that does not answer. etcd answers no client until it has found a quorum.
+	Report *Report // report of the agent; nil if the agent does not answer, for example while etcd runs
+	// Watched is the agent's report while etcd runs without answering. (etcd answers no client until it has found a quorum.)
 	Watched *Report
 	Answer  *Answer // of etcd; nil if it does not answer
 }
@@ -236,15 +237,15 @@ type Claim struct {
 	Ordinal     int
 	UID         string
 	Terminating bool
-	Cluster     ID // that its data belongs to; 0 if unknown
-	Member      ID // that its data belongs to
+	Cluster     ID // cluster of the data; 0 if unknown
+	Member      ID // member that owns the data
 	Version     string
-	// Position is the end of its data when the member was last observed running. MarkedFor is the time since it was written.
+	// Position is the end of the data when the member was last observed running. MarkedFor is the time since Position was written.
 	Position  Position
 	MarkedFor time.Duration
 	// Tokens are the tokens of the cluster's recoveries, separated by spaces.
 	Tokens string
-	// Malformed describes an annotation that is not in the operator's format. The data may be of any member then. Empty: there is none.
+	// Malformed describes an annotation that is not in the operator's format; empty for none. The data may then belong to any member.
 	Malformed string
 	// ResourceVersion is the resource version of the observed claim.
 	ResourceVersion string
@@ -272,24 +273,24 @@ const (
 // Report is the answer of the agent in a pod before it starts etcd (etcdmember.Report).
 type Report struct {
 	Volume  Volume
-	Cluster ID // of the mark; 0 if the id did not exist yet when the mark was written
+	Cluster ID // of the mark; 0 if the ID was unknown when the mark was written
 	Member  ID // of the mark
-	// Used is the last ticket that was used in this pod, even if the volume was lost afterwards.
+	// Used is the last ticket that this pod has used. It is known even if the volume was lost later.
 	Used string
-	// Token is that of the last recovery of this volume.
+	// Token is the token of the last recovery of this volume.
 	Token string
-	// Damage is the evidence that the data is damaged, and Outdated the evidence that the data is older than the member's last data. Empty
-	// for none.
+	// Damage is the evidence that the data is damaged. Outdated is the evidence that the data is older than the member's last data. Both
+	// are empty for none.
 	Damage, Outdated string
 	// Position is the end of the data's log.
 	Position
-	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME. Empty while unknown.
+	// Owner is the pod to which foreign data belongs, as NAMESPACE/NAME; empty if unknown.
 	Owner string
-	// Waiting names the condition that the agent waits for.
+	// Waiting names the condition for which the agent waits.
 	Waiting string
 }
 
-// reason returns why the agent does not start etcd on the data of its volume, in one word and a colon, or "".
+// reason returns one word and a colon with the reason why the agent does not start etcd on its volume, or "".
 func (r *Report) reason() string {
 	switch {
 	case r.Damage != "":
@@ -300,8 +301,8 @@ func (r *Report) reason() string {
 	return ""
 }
 
-// isExplained reports whether Kubernetes, the container or the agent reports why etcd does not answer. An agent reports data on which it
-// does not start etcd. The problem of a pod that is being deleted explains nothing: etcd closes connections when it shuts down.
+// isExplained reports whether Kubernetes, the container or the agent reports the reason why etcd does not answer. (The agent reports data
+// on which it does not start etcd.) For a pod that is being deleted it returns false: etcd closes connections when it shuts down.
 func (p *Pod) isExplained() bool {
 	if p == nil {
 		return false
@@ -318,11 +319,11 @@ type Answer struct {
 	Learner bool
 	Version string // of the server, such as 3.6.16
 
-	// Linear reports whether the member answered a linearizable read. Then a quorum agrees with it, and Members is the current list. It is
-	// never true for a learner.
+	// Linear reports whether the member has answered a linearizable read. In that case, a quorum agrees with the member, and Members is the
+	// current list. It is never true for a learner.
 	Linear  bool
-	Members []Member // in its view; empty for a learner
-	// Trust is nil if the operator creates no certificates, or the member does not show them.
+	Members []Member // member list of this member; empty for a learner
+	// Trust is nil if the operator creates no certificates, or if the member does not show its certificates.
 	Trust  *Trust
 	Alarms []Alarm
 
@@ -330,9 +331,9 @@ type Answer struct {
 	Revision             int64
 	Size, Used           int64 // bytes of the database file, and of its used part
 	Quota                int64 // bytes; 0 if unknown
-	// Compacted reports whether the history before Revision was dropped. It is queried while an alarm is raised.
+	// Compacted reports whether the history before Revision was dropped. It is queried only while an alarm is raised.
 	Compacted bool
-	// Hash is the hash of its keys. It is queried while the alarm CORRUPT is raised.
+	// Hash is the hash of the member's keys. It is queried only while the alarm CORRUPT is raised.
 	Hash *Hash
 }
 
@@ -362,8 +363,8 @@ type Alarm struct {
 // The tickets: values of an annotation on a pod.
 const (
 	TicketSeed  = etcdmember.TicketSeed        // form a new cluster
-	TicketNone  = etcdmember.TicketNone        // takes a ticket back
-	ticketJoin  = etcdmember.TicketJoin + ":"  // followed by the id of an added member that was never started
+	TicketNone  = etcdmember.TicketNone        // revoke a ticket
+	ticketJoin  = etcdmember.TicketJoin + ":"  // followed by the ID of an added member that was never started
 	ticketForce = etcdmember.TicketForce + ":" // followed by the token of a recovery
 )
 

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// progress returns all changes without the operator. Each reports whether something changed; an error is harm.
+// progress returns all changes that happen without the operator. Each reports whether it has changed something; an error is harm.
 func (w *world) progress() []func(*world) (bool, error) {
 	moves := []func(*world) (bool, error){}
 	for i := range spots {
@@ -25,12 +25,12 @@ func (w *world) progress() []func(*world) (bool, error) {
 	}
 	return append(moves, func(w *world) (bool, error) {
 		was := w.mixed
-		w.mixed = 0 // the operator observes the pods again
+		w.mixed = 0 // the operator has observed the pods again
 		return was != 0, nil
 	})
 }
 
-// refresh updates the Secrets in the volumes of a pod. etcd reads its certificates at each handshake.
+// refresh updates the Secrets in the volumes of a pod. (etcd reads its certificates at each handshake.)
 func (w *world) refresh(i int) (bool, error) {
 	p := &w.pods[i]
 	if p.phase == none || p.files == w.secrets {
@@ -45,7 +45,7 @@ func (w *world) refresh(i int) (bool, error) {
 	return true, nil
 }
 
-// takenAway returns an error if the plan removed the pod of a wanted voter.
+// takenAway returns an error if the plan has removed the pod of a wanted voter.
 func (w *world) takenAway(before *world, i int) error {
 	for j, v := range w.volumes {
 		if before.set > 0 && w.set == 0 && v.terminating && w.member(v.claim) != nil && w.pods[j].phase != none {
@@ -61,7 +61,7 @@ func (w *world) takenAway(before *world, i int) error {
 	return nil
 }
 
-// comeAndGo simulates the controllers of StatefulSets and claims at an ordinal, and the kubelet deleting a pod.
+// comeAndGo simulates, at an ordinal, the controllers of StatefulSets and claims, and the kubelet that deletes a pod.
 func (w *world) comeAndGo(i int) bool {
 	p, v := &w.pods[i], &w.volumes[i]
 	live, claims := w.set, w.claims()
@@ -96,7 +96,7 @@ func (w *world) comeAndGo(i int) bool {
 func (w *world) startPod(i int) (bool, error) {
 	p, v := &w.pods[i], &w.volumes[i]
 	if p.phase == running && p.ticket == ForceTicket("t") && p.ticket != p.used && !v.forced {
-		p.phase, p.as = starting, 0 // the agent next to etcd stops it
+		p.phase, p.as = starting, 0 // the agent's watcher stops etcd
 	}
 	if p.phase != starting && p.phase != waiting || p.terminating || w.neverStarts(p) || w.lacksRoom(i) {
 		return false, nil
@@ -125,13 +125,13 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 		switch {
 		case v.bad && place%2 == 0:
 			p.phase = crashing
-		case v.bad: // the agent reports it
+		case v.bad: // the agent reports the damage
 		case p.ticket == ForceTicket("t") && fresh && !v.forced:
 			return w.force(p, v, place)
 		case w.member(v.data) == nil && w.quorate():
-			// Removed, as the running members report.
+			// The running members report that the member was removed.
 		case v.old && w.without != "how far the data went":
-			// It is outdated.
+			// The data is outdated.
 		default:
 			p.phase, p.as = running, v.data
 			if m := w.member(v.data); v.old && m != nil && !m.learner {
@@ -155,7 +155,7 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 				continue
 			}
 			if !w.quorate() || m.named || !m.learner || v.mark == m.id {
-				return nil // refused
+				return nil // the agent refuses the ticket
 			}
 			v.old, v.wrong = false, false
 			p.used, p.phase, p.as, v.data, v.mark = p.ticket, running, m.id, m.id, m.id
@@ -164,7 +164,7 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 	return nil
 }
 
-// force starts a member alone.
+// force starts a member that continues alone.
 func (w *world) force(p *mPod, v *mVolume, place int8) error {
 	all, _, intact := w.voters()
 	if intact >= quorum(all) {
@@ -173,7 +173,7 @@ func (w *world) force(p *mPod, v *mVolume, place int8) error {
 	if w.forces++; w.forces > 1 {
 		return errors.New("a consent is used twice")
 	}
-	m := mMember{id: v.data, place: place, named: true, caught: true} // the data may be of a member that was removed
+	m := mMember{id: v.data, place: place, named: true, caught: true} // a removed member may have owned the data
 	if known := w.member(v.data); known != nil {
 		m = *known
 	}
@@ -183,7 +183,7 @@ func (w *world) force(p *mPod, v *mVolume, place int8) error {
 	return nil
 }
 
-// publish simulates a started member that publishes its name, and a learner that receives the data.
+// publish simulates two events: a started member publishes its name, and a learner receives the data.
 func (w *world) publish(i int) bool {
 	p := w.pods[i]
 	m := w.member(p.as)
@@ -222,7 +222,7 @@ var usualFaults = []func(n *world, i int){
 	},
 }
 
-// faults returns the worlds after each external fault.
+// faults returns one world for each external fault.
 func (w *world) faults() []world {
 	var after []world
 	happen := func(change func(*world)) {
@@ -268,7 +268,7 @@ func (w *world) faults() []world {
 	return after
 }
 
-// oddFaults adds faults that were found to be harmful, each in a separate world.
+// oddFaults adds a world for each odd fault. Each of these faults has once revealed a defect.
 func (w *world) oddFaults(happen func(func(*world))) {
 	all, _, _ := w.voters()
 	marked := false
@@ -308,7 +308,7 @@ func (w *world) oddFaults(happen func(func(*world))) {
 	}
 }
 
-// raise simulates etcd's check: the leader names the first member that differs from it, or none if it cannot determine one.
+// raise simulates etcd's check: the leader names the first member that differs from it, or no member if it cannot determine one.
 func (w *world) raise() {
 	l := w.member(w.leader)
 	all, _, _ := w.voters()
@@ -324,7 +324,7 @@ func (w *world) raise() {
 	}
 }
 
-// restart ends a container; its pod restarts it.
+// restart ends a container. The pod starts the container again.
 func (w *world) restart(i int) {
 	p := &w.pods[i]
 	if p.phase == none {

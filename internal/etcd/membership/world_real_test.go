@@ -22,12 +22,13 @@ type pair struct {
 	world
 	rand     *rand.Rand
 	refusals map[string]int
-	most     int // voters at a time
+	most     int // maximum number of voters at a time
 }
 
-// The model behaves like etcd. Whatever etcd does on request, the model does as well, and members and quorum are then equal; so the
-// exploration omits nothing that can happen. What etcd refuses for a while it does eventually if all members run, as in the model; so the
-// exploration waits for nothing that never comes. Its members elect within 500 ms, which a busy machine does not, so the gate skips it.
+// The model behaves like etcd. If etcd makes a requested change, the model makes it, too, and then members and quorum are equal: so the
+// exploration omits no possible event. If etcd refuses a change temporarily, it makes the change later, provided that all members run, as
+// the model assumes: so the exploration waits for no impossible event. The members elect a leader within 500 ms. A busy machine is slower,
+// so the gate omits this test.
 func TestTheModelIsAsEtcd(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -50,7 +51,7 @@ func TestTheModelIsAsEtcd(t *testing.T) {
 
 func (p *pair) all() int { all, _, _ := p.voters(); return all }
 
-// seed forms a cluster of one.
+// seed forms a cluster of one member.
 func (p *pair) seed() {
 	p.put(0, TicketSeed)
 	p.start(0, "new", names[0]+"="+p.peerURL(0))
@@ -64,7 +65,7 @@ func (p *pair) seed() {
 	p.agrees("seed")
 }
 
-// put creates a pod at an ordinal of the model, on the existing volume or a new one.
+// put creates a pod at an ordinal of the model, on its existing volume or on a new one.
 func (p *pair) put(place int, ticket string) {
 	if p.volumes[place].uid == 0 {
 		p.uids++
@@ -110,15 +111,15 @@ func (p *pair) step() {
 	}
 }
 
-// answered limits the time of a request to etcd. etcd gives up after 7 s, with an unknown result.
+// answered limits the time of a request to etcd. After 7 s, etcd itself gives up, with an unknown result.
 const answered = 10 * time.Second
 
-// change requests a change from both. If etcd makes the change, the model must make it, too.
+// change requests a change from both. If etcd makes the change, the model must also make it.
 func (p *pair) change(what string, s mStep, ask func(context.Context, *clientv3.Client) error) bool {
 	p.t.Helper()
 	next := p.world
 	err := errRefused
-	if p.world.quorate() { // the operator checks first
+	if p.world.quorate() { // the operator checks this before a change
 		err = next.effect(s)
 	}
 	allowed := !errors.Is(err, errRefused)
@@ -153,7 +154,7 @@ func (p *pair) complete() bool {
 	return true
 }
 
-// known fails the test when etcd refuses for an unlisted reason.
+// known fails the test if etcd refuses a change for a reason that is not in the list.
 func (p *pair) known(what string, refused error) {
 	p.t.Helper()
 	for _, reason := range []error{
@@ -171,7 +172,7 @@ func (p *pair) known(what string, refused error) {
 	}
 }
 
-// agrees waits until etcd's members and quorum equal the model's.
+// agrees waits until etcd's members and quorum equal those of the model.
 func (p *pair) agrees(after string) {
 	p.t.Helper()
 	if !p.world.quorate() {
@@ -199,8 +200,8 @@ func (p *pair) add(place int) {
 		added, err := c.MemberAddAsLearner(ctx, []string{p.peerURL(place)})
 		switch {
 		case errors.Is(err, rpctypes.ErrMemberNotFound):
-			// etcd computes an id from the address and the second. It refuses the id of a member removed in the same second, and reports an
-			// existing one as ErrMemberExist.
+			// etcd computes an ID from the address and the present second. It refuses the ID of a member that was removed in the same
+			// second. If the ID exists, it returns ErrMemberExist.
 			return rpctypes.ErrMemberExist
 		case err == nil:
 			id = added.Member.ID
@@ -216,7 +217,7 @@ func (p *pair) add(place int) {
 func (p *pair) join(m mMember) {
 	p.t.Helper()
 	if !p.world.quorate() {
-		return // the agent waits
+		return // the agent waits for a ticket
 	}
 	members := []string{}
 	for _, other := range p.members {
@@ -246,7 +247,7 @@ func (p *pair) remove(m mMember) {
 	if p.change(fmt.Sprintf("remove member %d", m.id), mStep{action: ActionRemove, member: ID(m.id)}, func(ctx context.Context, c *clientv3.Client) error {
 		_, err := c.MemberRemove(ctx, p.etcdIDs[m.id])
 		if errors.Is(err, rpctypes.ErrMemberNotFound) {
-			return nil // it was done, but the answer was lost
+			return nil // the change was made, but the answer was lost
 		}
 		return err
 	}) {
@@ -266,7 +267,7 @@ func (p *pair) lead(m mMember) {
 	}
 	p.leader = from
 	if p.change(fmt.Sprintf("move the leader to member %d", m.id), mStep{action: ActionMoveLeader, requestTarget: Place{Member: ID(from)}, member: ID(m.id)},
-		func(ctx context.Context, c *clientv3.Client) error { // one of them leads and executes it
+		func(ctx context.Context, c *clientv3.Client) error { // one of the members is the leader and executes the request
 			_, err := c.MoveLeader(ctx, p.etcdIDs[m.id])
 			return err
 		}) {
@@ -280,7 +281,7 @@ func (p *pair) lead(m mMember) {
 	}
 }
 
-// leads returns the leader in the view of a member with a quorum, or 0.
+// leads returns the leader according to a member with a quorum, or 0.
 func (p *pair) leads() uint8 {
 	leader := uint8(0)
 	_ = p.any(3*time.Second, &p.world, func(ctx context.Context, c *clientv3.Client) error {
@@ -298,7 +299,7 @@ func (p *pair) leads() uint8 {
 	return leader
 }
 
-// kill stops a member, or restarts it on its data.
+// kill stops a member, or starts it again on its data.
 func (p *pair) kill(m mMember) {
 	p.t.Helper()
 	p.stop(int(m.place))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// mStep is a step that is stored in a state, so it must be comparable.
+// mStep is a step in a form that a state can store, so it is comparable.
 type mStep struct {
 	action             Action
 	ordinal            int
@@ -59,7 +59,7 @@ func pack(s Step) mStep {
 
 var errRefused = errors.New("refused")
 
-// take executes a step as package server does, with its proofs. An error other than errRefused is harm by the operator.
+// take runs a step with the proofs of package server. An error other than errRefused is harm by the operator.
 func (w *world) take(s mStep) error {
 	if s.requestTarget == (Place{}) && slices.Contains([]Action{ActionAddLearner, ActionPromote, ActionRemove, ActionMoveLeader, ActionRotate}, s.action) {
 		return errRefused
@@ -95,7 +95,7 @@ func (w *world) take(s mStep) error {
 	return w.harm(&before, s)
 }
 
-// prove simulates the checks of package server right before an effect.
+// prove simulates the checks of package server right before a side effect.
 func (w *world) prove(s mStep) error {
 	m := w.member(uint8(s.member))
 	fine := true
@@ -188,10 +188,10 @@ func (w *world) effect(s mStep) error {
 		if s.ticket == TicketSeed {
 			for _, v := range w.volumes {
 				if w.record.Cluster != 0 || v.claim != 0 {
-					return errRefused // NeverFormed
+					return errRefused // as NeverFormed does
 				}
 			}
-			// Until the cluster is recorded, which is the first step, the loss of its only volume may go unnoticed.
+			// The first step records the cluster. Before that, the loss of the only volume may not be detected.
 			if w.recorded {
 				return errors.New("a second cluster may be formed")
 			}
@@ -251,7 +251,7 @@ func (w *world) effect(s mStep) error {
 	return nil
 }
 
-// rotate begins the phase after one in the replacement of the certificate authorities.
+// rotate begins the next phase in the replacement of the certificate authorities.
 func (w *world) rotate(from AuthorityPhase) error {
 	r := &w.rotation
 	if authorityPhases[r.phase] != from {
@@ -291,9 +291,9 @@ func (w *world) addLearner(s mStep) error {
 func (w *world) harm(before *world, s mStep) error {
 	had, ran, intact := before.voters()
 	has, runs, still := w.voters()
-	small := had <= 2 && s.action == ActionDeletePod // a cluster of one or two members cannot be rolled without a pause
+	small := had <= 2 && s.action == ActionDeletePod // a cluster of one or two members is interrupted when its pods are replaced
 	if s.action == ActionDeletePod {
-		// A pod that is being deleted is removed shortly after.
+		// A terminating pod is removed shortly after anyway.
 		if p := before.at(s.pod); p != nil && p.phase == running && !p.terminating {
 			if m := before.member(p.as); m != nil && !m.learner {
 				after := *w

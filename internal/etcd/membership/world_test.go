@@ -12,55 +12,56 @@ import (
 // spots is the number of ordinals of the model.
 const spots = 4
 
-// world is a model of one cluster: the state of etcd, Kubernetes and the agents in the pods. It is comparable, so that a repeated state is
-// recognised. A member that runs answers. A quorum exists if enough voters run.
+// world is a model of one cluster: the state of etcd, of Kubernetes, and of the agents in the pods. It is comparable, so that repeated
+// states are recognised. A running member always answers. A quorum exists if enough voters run.
 type world struct {
-	members  [spots + 1]mMember // etcd's list; id 0 means no member
+	members  [spots + 1]mMember // etcd's member list; ID 0 means no member
 	leader   uint8
 	pods     [spots]mPod
 	volumes  [spots]mVolume
 	record   Record
-	replicas int // wanted
+	replicas int // wanted replicas
 	set      int // replicas of the StatefulSet
 	revision uint8
-	ids      uint8 // number of ids used
+	ids      uint8 // number of used IDs
 	uids     uint8
-	clusters uint8  // number of clusters formed
-	recorded bool   // one of them was recorded
-	token    bool   // a user consented to a recovery
-	usual    uint8  // the usual faults that happen, a bit for each of usualFaults
-	odd      uint16 // the odd faults that happen
-	mixed    uint8  // 0, or 1 plus the place whose address the operator takes for that of the next place
-	alarm    uint8  // CORRUPT: 1 plus the id of the member that it names
-	spoiled  uint8  // the revision with a wrong template: etcd exits at once
+	clusters uint8  // number of formed clusters
+	recorded bool   // a cluster was recorded
+	token    bool   // the user consents to a recovery
+	usual    uint8  // possible usual faults, one bit for each of usualFaults
+	odd      uint16 // possible odd faults
+	mixed    uint8  // 0, or 1 plus a place: the operator mistakes this place's address for that of the next place
+	alarm    uint8  // the alarm CORRUPT: 1 plus the ID of the named member
+	spoiled  uint8  // revision with a wrong template: etcd exits immediately
 	room     uint8  // pods from this ordinal on cannot be scheduled; 0: all can
 	forces   uint8  // number of started recoveries
-	secrets  mFiles // of all pods
+	secrets  mFiles // the Secrets of all pods
 	rotation mRotation
 	without  string // the disabled proof
-	held     uint16 // the number of a delayed step of another operator; 0: none
+	held     uint16 // number of a step that another operator has delayed; 0: none
 	left     budget
 }
 
 // The odd faults.
 const (
-	oddPast     = 1 << iota // the storage reverts a volume to an earlier state
+	oddPast     = 1 << iota // the storage restores an earlier state of a volume
 	oddClaims               // claims are deleted while their pods exist
-	oddCorrupt              // the keys of a member are wrong
+	oddCorrupt              // a member has wrong keys
 	oddRecord               // the record is old or missing
 	oddTemplate             // a template is wrong
-	oddMends                // the cause that keeps etcd from starting disappears
+	oddMends                // the cause that prevents etcd from starting disappears
 	oddImage                // a template names an image that does not exist: no container starts
-	oddMixed                // pods have exchanged their addresses since the operator observed them
+	oddMixed                // pods have exchanged their addresses since the operator's observation
 	oddRotation             // the certificate authorities are replaced
 )
 
-// mFiles is the content of the Secrets with certificates: the authority that signed the certificates, and a bit for each trusted authority.
+// mFiles is the content of the Secrets with certificates: the authority that has signed the certificates, and a bit for each trusted
+// authority.
 type mFiles struct{ signer, trusted uint8 }
 
 // mRotation is the replacement of the certificate authorities.
 type mRotation struct {
-	phase  uint8 // an index of authorityPhases
+	phase  uint8 // index in authorityPhases
 	wanted bool
 }
 
@@ -73,18 +74,18 @@ type mMember struct {
 	id      uint8
 	place   int8
 	learner bool
-	named   bool // it was started and published its name
-	caught  bool // it has the data
+	named   bool // the member was started and has published its name
+	caught  bool // the member has the data
 }
 
 type phase uint8
 
 const (
 	none     phase = iota
-	starting       // its container starts next
+	starting       // the container starts next
 	waiting        // the agent waits
 	running        // etcd runs
-	crashing       // etcd keeps exiting at once
+	crashing       // etcd exits immediately, again and again
 )
 
 type mPod struct {
@@ -95,22 +96,22 @@ type mPod struct {
 	terminating bool
 	ticket      string
 	used        string
-	files       mFiles // in its volumes
-	trusts      uint8  // the authorities that etcd read at its start
-	mute        bool   // etcd has found no quorum since its start: it answers no client
+	files       mFiles // files in the pod's volumes
+	trusts      uint8  // authorities that etcd read at its start
+	mute        bool   // etcd has found no quorum since its start and answers no client
 }
 
 type mVolume struct {
 	uid         uint8
-	data        uint8 // the member that owns the data; 0: empty
-	mark        uint8 // of the agent: the former owner of the data
-	bad         bool  // etcd does not start on it
-	old         bool  // it lacks entries that its member has acknowledged
-	wrong       bool  // its keys differ from those of the others
+	data        uint8 // member that owns the data; 0: no data
+	mark        uint8 // the agent's mark: former owner of the data
+	bad         bool  // etcd does not start on the data
+	old         bool  // the data lacks entries that its member has acknowledged
+	wrong       bool  // the keys differ from those of the others
 	terminating bool
-	claim       uint8 // the member that the claim's annotation names
-	high, token bool  // the claim has the position of the data, and the used token of the recovery
-	forced      bool  // the recovery's token was used
+	claim       uint8 // member in the claim's annotation
+	high, token bool  // the claim has the position of the data; the claim has the used token of the recovery
+	forced      bool  // the volume has the used token of the recovery
 }
 
 func (w *world) member(id uint8) *mMember {
@@ -138,7 +139,7 @@ func (w *world) voters() (all, run, intact int) {
 	return all, run, intact
 }
 
-// reaches returns the number of running voters that a running voter has a connection with, itself included.
+// reaches returns the number of running voters to which a running voter has a connection, including itself.
 func (w *world) reaches(from *mMember) (found int) {
 	for _, to := range w.members {
 		if to.id != 0 && !to.learner && w.runs(to.id) && w.connect(from.place, to.place) {
@@ -148,7 +149,7 @@ func (w *world) reaches(from *mMember) (found int) {
 	return found
 }
 
-// connect reports whether the members of two places accept the certificates of each other.
+// connect reports whether the members at two places accept each other's certificates.
 func (w *world) connect(a, b int8) bool {
 	p, q := &w.pods[a], &w.pods[b]
 	return a == b || w.odd&oddRotation == 0 || p.trusts&(1<<q.files.signer) != 0 && q.trusts&(1<<p.files.signer) != 0
@@ -173,7 +174,7 @@ func (w *world) quorate() bool {
 	return all > 0 && run >= quorum(all)
 }
 
-// elect finds a leader if there is none, or it does not run.
+// elect elects a leader if there is none or the leader does not run.
 func (w *world) elect() {
 	if m := w.member(w.leader); m != nil && !m.learner && w.runs(w.leader) && w.quorate() {
 		return
@@ -298,7 +299,8 @@ func (w *world) claims() []Claim {
 	return all
 }
 
-// mix exchanges the answers of two pods. The report of an agent has the peer URL of its pod, so that of another pod is not used.
+// mix exchanges the answers of two pods. The report of an agent has the peer URL of its pod, so the operator ignores the report of another
+// pod.
 func (w *world) mix(pods []Pod) {
 	at := func(ordinal uint8) *Pod {
 		i := slices.IndexFunc(pods, func(p Pod) bool { return p.Ordinal == int(ordinal) })
@@ -362,7 +364,7 @@ func (w *world) answer(id uint8) *Answer {
 	return a
 }
 
-// version returns the resourceVersion of the claim: it changes with the annotations.
+// version returns the resourceVersion of the claim, which changes with the claim's annotations.
 func (v *mVolume) version() string {
 	return fmt.Sprint(v.claim, v.high, v.token, v.terminating)
 }

@@ -16,14 +16,13 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// A failed step is not due again for a while. In that time other steps are taken. The first retry is immediate, because the preconditions
-// of the step may just have changed. Then the delay doubles with each failure in a row. A step that etcd refuses temporarily is retried
-// several times before it is delayed: etcd refuses some changes for a few seconds after each change. A restart of the operator resets the
-// delays.
+// A failed step is not due for some time, so that other steps run. The first retry is immediate, because the step's preconditions may have
+// changed since the observation. Then each further failure doubles the delay. A step that etcd refuses temporarily is retried several times
+// without a delay: etcd refuses some changes for a few seconds after each change. A restart of the operator resets the delays.
 const (
 	stepAgain = 2 * time.Second
 	lastAgain = 30 * time.Second
-	// mostRefusals is the number of refusals in a row before the first delay.
+	// mostRefusals is the number of consecutive refusals before the first delay.
 	mostRefusals = 20
 )
 
@@ -32,7 +31,7 @@ type failures struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	known map[string]*backoff.Steps[string] // by cluster; its keys are those of the steps
+	known map[string]*backoff.Steps[string] // by cluster; the keys are those of the steps
 }
 
 func newFailures(now func() time.Time) *failures {
@@ -41,7 +40,7 @@ func newFailures(now func() time.Time) *failures {
 
 // note records the success or failure of a step.
 func (f *failures) note(ctx context.Context, cluster string, step membership.Step, err error) {
-	// An interruption by the operator's own exit proves nothing about the step.
+	// A failure caused by the operator's own exit proves nothing about the step.
 	if step.Action == membership.ActionWait || err != nil && (errors.Is(err, reconcile.ErrNotHeld) || errors.Is(ctx.Err(), context.Canceled)) {
 		return
 	}
@@ -69,7 +68,7 @@ func (f *failures) note(ctx context.Context, cluster string, step membership.Ste
 	})
 }
 
-// of returns the failed steps of a cluster that are not due again, in a fixed order.
+// of returns the failed steps of a cluster that are not due yet, in a fixed order.
 func (f *failures) of(cluster string) (all []membership.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// A step that fails twice in a row is not due for a while, with growing delays, until it succeeds. Other steps and clusters are not affected.
+// A step that fails twice in a row is not due for some time. The delays grow until the step succeeds. Other steps and other clusters are
+// not affected.
 func TestFailedStepsAreDelayed(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)

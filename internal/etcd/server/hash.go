@@ -15,7 +15,7 @@ import (
 
 func isCorrupt(alarm membership.Alarm) bool { return alarm.Kind == membership.AlarmCorrupt }
 
-// hashPods makes all voters compute the hash of their keys if one of them reports the alarm CORRUPT.
+// hashPods makes all voters compute the hash of their keys if a voter reports the alarm CORRUPT.
 func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership.Pod) {
 	var ips []string
 	var answers []*membership.Answer
@@ -34,8 +34,8 @@ func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership
 	}
 }
 
-// hashes returns the hash of the keys of each member, at the revision that most members have. Under the alarm CORRUPT no member writes, so
-// all correct members have the same revision. The hash is nil for a member that does not answer, or that does not report the alarm.
+// hashes returns the hash of each member's keys, at the revision that most members have. Under the alarm CORRUPT no member accepts writes,
+// so all correct members have the same revision. The hash is nil for a member that does not answer, or that does not report the alarm.
 func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*membership.Hash {
 	hashes := make([]*membership.Hash, len(ips))
 	each(ips, func(i int) {
@@ -65,7 +65,7 @@ func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*me
 			return
 		}
 		if hashes[i].At = at; hashes[i].Revision < at {
-			return // it lacks revisions
+			return // the member lacks revisions
 		}
 		within, cancel := context.WithTimeout(ctx, s.options.DefragTimeout)
 		defer cancel()
@@ -85,7 +85,7 @@ func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*me
 	return hashes
 }
 
-// each calls do for all addresses in parallel. It propagates a panic to the caller.
+// each calls do for all addresses in parallel. It passes a panic on to the caller.
 func each(ips []string, do func(i int)) {
 	var all workers.Group
 	for i := range ips {
@@ -94,7 +94,7 @@ func each(ips []string, do func(i int)) {
 	all.Wait()
 }
 
-// compare proves which voters have the keys of a quorum at present, and which have others.
+// compare proves which voters have the same keys as a quorum now, and which have other keys.
 func (t *executor) compare(ctx context.Context) (good, bad []membership.ID, err error) {
 	var ips []string
 	for _, place := range t.Step.Compared {

@@ -30,8 +30,8 @@ func (t *executor) addLearner(ctx context.Context) error {
 	})
 }
 
-// lagEntries is the number of log entries that a learner may lack when it becomes a voter. etcd requires nine tenths of the log, by the
-// leader's view of the learner's progress. This limit is checked on the learner itself.
+// lagEntries is the maximum number of log entries that a learner may lack when it becomes a voter. etcd requires nine tenths of the log,
+// according to the leader's information. This limit is checked on the learner itself.
 const lagEntries = 5000
 
 func (t *executor) promote(ctx context.Context) error {
@@ -137,8 +137,8 @@ func (t *executor) markClaim(ctx context.Context) error {
 	})
 }
 
-// ticket annotates a pod with a ticket. To seed, no trace of a cluster may exist. To join, the member must be a learner that was never
-// started. To continue alone, no quorum may answer.
+// ticket annotates a pod with a ticket. Before a ticket to seed, no trace of a cluster may exist. Before a ticket to join, the member must
+// be a learner that was never started. Before a ticket to continue alone, no quorum may answer.
 func (t *executor) ticket(ctx context.Context) error {
 	switch {
 	case t.Step.Ticket == membership.TicketSeed:
@@ -176,7 +176,7 @@ func (t *executor) deletePod(ctx context.Context) error {
 	}
 	report, answer := t.look(ctx, t.Step.Pod)
 	if t.Step.Pod.Member == 0 && answer != nil {
-		// At the decision, no member ran in the pod. The member that runs now may be a voter.
+		// No member ran in the pod at the decision. The member that runs now may be a voter.
 		return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
 	}
 	if err := t.proveStays(ctx, report, answer); err != nil {

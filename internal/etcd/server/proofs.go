@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
-// look queries a pod again. Both results are nil if neither etcd nor the agent answers, or the pod has no address.
+// look queries a pod again. Both results are nil if neither etcd nor the agent answers, or if the pod has no address.
 func (t *executor) look(ctx context.Context, place membership.Place) (*membership.Report, *membership.Answer) {
 	if place.IP == "" {
 		return nil, nil
@@ -32,7 +32,7 @@ func (t *executor) look(ctx context.Context, place membership.Place) (*membershi
 	return t.servers.state(again, place.IP, StatePort, urlOf(ordinal, t.PeerURLs)), nil
 }
 
-// runsSilently reports whether etcd runs in a pod on data, and answers no client: it has found no quorum since its start.
+// runsSilently reports whether etcd runs on data in a pod without answering clients: it has found no quorum since its start.
 func (t *executor) runsSilently(ctx context.Context, place membership.Place) bool {
 	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (t *executor) runsSilently(ctx context.Context, place membership.Place) boo
 	return err == nil && place.IP != "" && t.servers.state(within, place.IP, WatchPort, urlOf(ordinal, t.PeerURLs)) != nil
 }
 
-// isExpected reports whether a pod has a member of the cluster, or its data.
+// isExpected reports whether a pod has a member of the cluster, or the data of a member.
 func (t *executor) isExpected(report *membership.Report, answer *membership.Answer) bool {
 	id := membership.ID(0)
 	switch {
@@ -52,10 +52,10 @@ func (t *executor) isExpected(report *membership.Report, answer *membership.Answ
 	return id != 0 && slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == id })
 }
 
-// proveUseless proves again that the removed member's data is of no use.
+// proveUseless proves again that the data of the member to remove cannot be used.
 func (t *executor) proveUseless(ctx context.Context) error {
 	if t.Step.Evidence == "" {
-		return nil // the member is not wanted, or a learner
+		return nil // the member is not wanted, or is a learner
 	}
 	name := t.Step.Pod.Pod
 	pod, err := t.Kubernetes.Pod(ctx, name)
@@ -91,8 +91,8 @@ func (t *executor) proveUseless(ctx context.Context) error {
 	return nil
 }
 
-// isLost reports whether the agent's report shows that the member's data is lost: the volume is empty, its data is outdated, or it belongs
-// to a member that is not expected.
+// isLost reports whether the agent's report proves that the member's data is lost: the volume is empty, or its data is outdated or belongs
+// to an unexpected member.
 func (t *executor) isLost(report *membership.Report) bool {
 	if report.Volume != membership.VolumeData {
 		return report.Volume == membership.VolumeEmpty
@@ -118,8 +118,8 @@ func (t *executor) proveSame(ctx context.Context) error {
 	return nil
 }
 
-// proveStays proves that deleting a pod loses no needed data. Its claim stays, its volume is empty, or a quorum has removed the member that
-// owns the data.
+// proveStays proves that deleting a pod loses no needed data: its claim is not being deleted, or its volume is empty, or a quorum has
+// removed the member that owns the data.
 func (t *executor) proveStays(ctx context.Context, report *membership.Report, answer *membership.Answer) error {
 	leaving, err := t.Kubernetes.Leaving(ctx, t.Step.Ordinal)
 	if err != nil || !leaving {
@@ -128,7 +128,7 @@ func (t *executor) proveStays(ctx context.Context, report *membership.Report, an
 	if report != nil && report.Volume == membership.VolumeEmpty {
 		return nil
 	}
-	if len(t.Step.Expect) == 0 { // else deletePod has proved the list
+	if len(t.Step.Expect) == 0 { // otherwise deletePod has already proven the list
 		return proof.Refuse("the claim of pod %s is being deleted, and its data would go", t.Step.Pod.Pod)
 	}
 	if t.isExpected(report, answer) {
@@ -137,7 +137,7 @@ func (t *executor) proveStays(ctx context.Context, report *membership.Report, an
 	return nil
 }
 
-// proveAlone proves that the record of the recovery has not changed, and that no quorum answers in any pod.
+// proveAlone proves that the record of the recovery is unchanged, and that no pod's answer has a quorum.
 func (t *executor) proveAlone(ctx context.Context) error {
 	record, err := t.Kubernetes.Recorded(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (t *executor) proveAlone(ctx context.Context) error {
 	return nil
 }
 
-// scale lowers the replicas of the StatefulSet. A quorum must confirm the member list, which shows that the removed pods are not members.
+// scale lowers the replicas of the StatefulSet. A quorum must confirm a member list that has no member in the removed pods.
 func (t *executor) scale(ctx context.Context) error {
 	if err := t.proveList(ctx); err != nil {
 		return err

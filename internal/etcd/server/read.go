@@ -28,17 +28,17 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// healthKey is the key that is read to test for a quorum. It need not exist.
+// healthKey is the key whose read tests for a quorum. The key need not exist.
 const healthKey = "health"
 
-// Limits of a pod's answer, in bytes.
+// Maximum sizes of a pod's answers, in bytes.
 const (
 	longestState = 64 << 10
 	longestText  = 500
 )
 
-// Read queries all pods in parallel and fills in Report, Answer and Problem. peerURLs are the members' expected peer URLs, by ordinal. If a
-// pod does not answer in time, Problem has the reason.
+// Read queries all pods in parallel and sets Report, Answer and Problem. peerURLs are the members' expected peer URLs, by ordinal. If a pod
+// does not answer in time, Problem has the reason.
 func (s *Servers) Read(ctx context.Context, access Access, pods []membership.Pod, peerURLs []string) {
 	within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 		if isLate(err) {
 			err = cmp.Or(s.untrusted(ctx, access, pod.IP), err)
 		}
-		if isLate(err) { // also where the last end of the container is its problem yet
+		if isLate(err) { // also if the Problem is the last termination of the container
 			pod.Watched = watched
 		}
 		if pod.Problem == "" {
@@ -110,19 +110,20 @@ func (s *Servers) describe(access Access, err error) string {
 			text = "Secret " + access.Secret + ": etcd refuses the certificate: " + found[2]
 		}
 	}
-	text, _, _ = strings.Cut(text, ": current time ") // the text stays the same while the cause does
+	text, _, _ = strings.Cut(text, ": current time ") // without the time, the text stays the same while the cause lasts
 	return bounded(text)
 }
 
-// tlsError matches the error of a TLS handshake, and whether it was the server that ended it.
+// tlsError matches the error of a TLS handshake, and the mark that the server ended the handshake.
 var tlsError = regexp.MustCompile(`(remote error: )?tls: (?:failed to verify certificate: )?([^"]*)`)
 
-// isUntrusted reports whether the operator and a member do not accept each other's certificates. One that has expired serves no client.
+// isUntrusted reports whether the operator and a member refuse each other's certificates. For an expired certificate it returns false,
+// because that certificate serves no client.
 func isUntrusted(err error) bool {
 	return tlsError.MatchString(err.Error()) && !strings.Contains(err.Error(), "certificate has expired")
 }
 
-// needsAccount reports whether an error is caused by etcd's own authentication, which refuses clients without a user.
+// needsAccount reports whether an error comes from etcd's own authentication, which refuses clients without a user.
 func needsAccount(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty) || errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied)
 }
@@ -132,7 +133,7 @@ func isLate(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "DeadlineExceeded") || strings.Contains(err.Error(), "deadline exceeded")
 }
 
-// state returns the report of the agent in a pod, or nil. It is also nil if another pod has the address now.
+// state returns the report of the agent in a pod, or nil. It returns nil if the address now belongs to another pod.
 func (s *Servers) state(ctx context.Context, ip string, port int, peerURL string) *membership.Report {
 	url := "http://" + net.JoinHostPort(ip, strconv.Itoa(port)) + contract.PathState
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -163,7 +164,7 @@ func (s *Servers) state(ctx context.Context, ip string, port int, peerURL string
 
 func bounded(text string) string { return text[:min(len(text), longestText)] }
 
-// ask queries the etcd in a pod. Requests that need a quorum come last, because without one they take the whole time.
+// ask queries the etcd in a pod. Requests that need a quorum come last: without a quorum, they use up the time limit.
 func (s *Servers) ask(ctx context.Context, access Access, ip string) (*membership.Answer, error) {
 	c, ctx, err := s.dial(ctx, access, ip)
 	if err != nil {
@@ -185,7 +186,7 @@ func (s *Servers) ask(ctx context.Context, access Access, ip string) (*membershi
 		Alarms: alarmsIn(status.Errors),
 	}
 	if a.Learner {
-		return a, nil // a learner answers no other request
+		return a, nil // a learner refuses all other requests
 	}
 	local, err := c.MemberList(ctx, clientv3.WithSerializable())
 	if err != nil {
@@ -198,14 +199,14 @@ func (s *Servers) ask(ctx context.Context, access Access, ip string) (*membershi
 	if !linear(ctx, c) {
 		return a, nil
 	}
-	// This member has now applied everything that a quorum had agreed on before the read. So its list, read after that, is current.
+	// This member has now applied everything on which a quorum had agreed before the read. Therefore the list that is read next is current.
 	if local, err = c.MemberList(ctx, clientv3.WithSerializable()); err == nil {
 		a.Members, a.Linear = membersOf(local), true
 	}
 	return a, nil
 }
 
-// linear reports whether a member answers a read that a quorum must confirm.
+// linear reports whether a member answers a read that needs a quorum's confirmation.
 func linear(ctx context.Context, c *clientv3.Client) bool {
 	_, err := c.Get(ctx, healthKey, clientv3.WithCountOnly())
 	return err == nil || errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty)
@@ -234,7 +235,7 @@ func membersOf(list *clientv3.MemberListResponse) []membership.Member {
 	return members
 }
 
-// alarmText matches an alarm in a status. A request for alarms would write to etcd's log each time. An alarm of the whole cluster has
+// alarmText matches an alarm in a status. (A request for alarms would write to etcd's log each time.) An alarm of the whole cluster has
 // member 0, which is not printed.
 var alarmText = regexp.MustCompile(`^\s*(?:memberID:(\d+)\s+)?alarm:(\w+)`)
 

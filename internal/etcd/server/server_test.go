@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/test/databasetest"
 )
 
-// A member that refuses the operator is distinguished from one that does not answer.
+// The problem of a member that refuses the operator differs from the problem of a member that does not answer.
 func TestAuthenticationOfEtcdIsNamed(t *testing.T) {
 	t.Parallel()
 	s := New(Options{})
@@ -28,7 +28,7 @@ func TestAuthenticationOfEtcdIsNamed(t *testing.T) {
 	assert.Assert(t, !needsAccount(errors.New("connection refused")))
 }
 
-// Certificates that are not accepted are named with their Secret. Whether a quorum answers is unknown then, unless one has expired.
+// The problem about refused certificates names their Secret. It is then unknown whether a quorum answers, unless a certificate has expired.
 func TestRefusedCertificatesAreNamed(t *testing.T) {
 	t.Parallel()
 	s, access := New(Options{}), Access{Secret: "own-client"}
@@ -65,7 +65,7 @@ func TestAlarmsOfAStatus(t *testing.T) {
 	}
 }
 
-// The problem of a member behind a mesh with strict mTLS names the mesh.
+// If a mesh with strict mTLS intercepts connections to a member, the problem names the mesh.
 func TestMeshWithStrictTLSIsNamed(t *testing.T) {
 	t.Parallel()
 	databasetest.Mesh(t, ClientPort, func(t *testing.T, ip string) {

@@ -20,7 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
-// Ports of each pod: of etcd for clients, and of the agent's report while etcd does not run, and next to etcd.
+// Ports of each pod: etcd's port for clients, the port of the agent's report while etcd does not run, and the port of the report while etcd
+// runs.
 const (
 	ClientPort = 2379
 	StatePort  = 2381
@@ -29,14 +30,14 @@ const (
 
 // Options configure Servers. The zero value is for production.
 type Options struct {
-	// ReadTimeout limits the time of all queries of a pod in one pass. Default: 2s.
+	// ReadTimeout limits the duration of all queries of a pod in one pass. Default: 2s.
 	ReadTimeout time.Duration
-	// EffectTimeout limits the time of one change. Default: 5s.
+	// EffectTimeout limits the duration of one change. Default: 5s.
 	EffectTimeout time.Duration
-	// DefragTimeout limits the time of rewriting a database file. Default: 1m.
+	// DefragTimeout limits the duration of rewriting a database file. Default: 1m.
 	DefragTimeout time.Duration
-	// Overlap is the time for clients to read their Secret again after each phase in the replacement of the certificate authorities.
-	// Default: 10m.
+	// Overlap is the time in which clients must read their Secret again, after each phase in the replacement of the certificate
+	// authorities. Default: 10m.
 	Overlap time.Duration
 	// Tap intercepts the effects of steps. Default: none.
 	Tap Tap
@@ -44,14 +45,14 @@ type Options struct {
 
 // Access holds the credentials for the members of one cluster.
 type Access struct {
-	TLS *tls.Config // with the client's certificate; nil: no TLS
-	// Authorities are the operator's certificate authorities, as in the Secrets of pods. Nil: unknown.
+	TLS *tls.Config // has the client's certificate; nil: no TLS
+	// Authorities are the operator's certificate authorities in the Secrets of pods. nil: unknown.
 	Authorities *Authorities
 	// Secret is the name of the Secret with the client's certificate.
 	Secret string
 }
 
-// Servers queries and changes members. Its only state is the steps that failed a short time ago. It is safe for concurrent use.
+// Servers queries and changes members. Its only state is the steps that have failed recently. It is safe for concurrent use.
 type Servers struct {
 	options  Options
 	http     *http.Client
@@ -79,16 +80,16 @@ func New(options Options) *Servers {
 	}}
 }
 
-// Overlap returns the time for clients to read their Secret again.
+// Overlap returns the time in which clients must read their Secret again.
 func (s *Servers) Overlap() time.Duration { return s.options.Overlap }
 
-// Failures returns the steps of a cluster that failed a short time ago and are not due again.
+// Failures returns the steps of a cluster that have failed recently and are not due yet.
 func (s *Servers) Failures(cluster string) []membership.Failure { return s.failures.of(cluster) }
 
 // Forget drops the failed steps of a cluster.
 func (s *Servers) Forget(cluster string) { s.failures.forget(cluster) }
 
-// named sets the name that the server's certificate must have. Without it, the client would require the address.
+// named sets the name that the server's certificate must contain. Without it, the client would require the address.
 func named(access Access) []grpc.DialOption {
 	if access.TLS == nil || access.TLS.ServerName == "" {
 		return nil
@@ -96,8 +97,8 @@ func named(access Access) []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithAuthority(access.TLS.ServerName)}
 }
 
-// dial returns a client of the etcd in one pod, without sending anything. The caller closes it. Requests must use the returned context:
-// they then fail at once if nothing listens, while gRPC would retry until the deadline.
+// dial returns a client of the etcd in one pod. It sends nothing. The caller closes the client. Requests must use the returned context:
+// they then fail immediately if nothing listens. Without that, gRPC would retry until the deadline.
 func (s *Servers) dial(ctx context.Context, access Access, ip string) (*clientv3.Client, context.Context, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	dialer := &net.Dialer{Timeout: s.options.ReadTimeout}
@@ -117,8 +118,8 @@ func (s *Servers) dial(ctx context.Context, access Access, ip string) (*clientv3
 		Context:   ctx,
 		Endpoints: []string{scheme + "://" + net.JoinHostPort(ip, strconv.Itoa(ClientPort))},
 		TLS:       access.TLS,
-		Logger:    zap.NewNop(), // its lines only repeat the returned errors
-		// One attempt: the next pass tries again.
+		Logger:    zap.NewNop(), // the lines would only repeat the returned errors
+		// One attempt: the next pass retries.
 		MaxUnaryRetries:    1,
 		MaxCallRecvMsgSize: 4 << 20,
 		DialOptions:        append(named(access), grpc.WithNoProxy(), grpc.WithContextDialer(connect)),

@@ -18,18 +18,18 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// Kubernetes is the access of steps to the Kubernetes cluster. The kind implements it. It changes an object only if it still matches the
-// step, such as the UID of a pod or claim.
+// Kubernetes is the access of steps to Kubernetes. The kind implements it. It changes an object only if the object still matches the step,
+// for example by the UID of a pod or claim.
 type Kubernetes interface {
-	// Pod returns a pod in its present state, or the zero value if there is none of that name.
+	// Pod returns the present state of a pod, or the zero value if there is none of that name.
 	Pod(ctx context.Context, name string) (proof.Pod, error)
-	// Crashing reports whether etcd in a pod keeps exiting. It reads from the API server, not from a cache.
+	// Crashing reports whether etcd in a pod keeps exiting. It reads from the API server and not from a cache.
 	Crashing(ctx context.Context, pod membership.Place) (bool, error)
-	// Leaving reports whether the claim of an ordinal is being deleted. It reads from the API server, not from a cache.
+	// Leaving reports whether the claim of an ordinal is being deleted. It reads from the API server and not from a cache.
 	Leaving(ctx context.Context, ordinal int) (bool, error)
-	// Recorded returns the record. It reads from the API server, not from a cache.
+	// Recorded returns the record. It reads from the API server and not from a cache.
 	Recorded(ctx context.Context) (membership.Record, error)
-	// NeverFormed returns an error that names a trace of a cluster: a record or a marked claim. It reads from the API server, not from a
+	// NeverFormed returns an error that names a trace of a cluster: a record or a marked claim. It reads from the API server and not from a
 	// cache.
 	NeverFormed(ctx context.Context) error
 	// Record replaces the observed record.
@@ -38,26 +38,26 @@ type Kubernetes interface {
 	Ticket(ctx context.Context, pod membership.Place, ticket string) error
 	DeletePod(ctx context.Context, pod membership.Place) error
 	DeleteClaim(ctx context.Context, ordinal int, at membership.ClaimAt) error
-	// Rotate plans the phase after phase in the replacement of certificate authorities.
+	// Rotate begins the phase after phase in the replacement of certificate authorities.
 	Rotate(ctx context.Context, phase membership.AuthorityPhase) error
 	// Scale lowers the replicas of the StatefulSet.
 	Scale(ctx context.Context, pods int) error
 }
 
-// Tap intercepts the effects of steps. Tests use it to crash the operator.
+// Tap intercepts the side effects of steps. Tests use it to crash the operator.
 type Tap interface {
-	// Before is called before an effect. An error prevents the effect.
+	// Before is called before a side effect. An error prevents the side effect.
 	Before(action membership.Action) error
-	// After is called after the effect.
+	// After is called after the side effect.
 	After(action membership.Action) error
 }
 
-// ErrNotYet reports that etcd refuses a step at the moment, as it does for a few seconds after each change.
+// ErrNotYet reports that etcd refuses a step now, as it does for a few seconds after each change.
 var ErrNotYet = errors.New("not yet")
 
-// Request is one step and its inputs.
+// Request is a step with its inputs.
 type Request struct {
-	// Cluster identifies the cluster among those of all namespaces.
+	// Cluster identifies the cluster among all namespaces.
 	Cluster    string
 	Access     Access
 	Step       membership.Step
@@ -71,8 +71,8 @@ type executor struct {
 	servers *Servers
 }
 
-// Take runs one step. Before the effect it proves that the preconditions of the step still hold. If they do not, the error wraps
-// proof.ErrRefused. It does not wait for the consequences: the next pass observes them.
+// Take runs one step. Before the side effect, it proves that the preconditions of the step still hold. If they do not, the error wraps
+// proof.ErrRefused. It does not wait for the consequences, which the next pass observes.
 func (s *Servers) Take(ctx context.Context, request Request) error {
 	t := &executor{Request: request, servers: s}
 	do := map[membership.Action]func(context.Context) error{
@@ -101,7 +101,7 @@ func (s *Servers) Take(ctx context.Context, request Request) error {
 	return err
 }
 
-// effect runs the step's only effect if this replica holds the lease.
+// effect runs the step's only side effect if this replica holds the lease.
 func (t *executor) effect(ctx context.Context, have func(context.Context) error) error {
 	if err := reconcile.Held(ctx); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (t *executor) effect(ctx context.Context, have func(context.Context) error)
 	return err
 }
 
-// prove returns a client of a member after it has checked the pod and the ids of member and cluster against the step. The caller closes the
-// client.
+// prove returns a client of a member. Before that, it compares the pod, the member's ID and the cluster's ID with the step. The caller
+// closes the client.
 func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	if place.Pod == "" || place.UID == "" || place.IP == "" || place.Member == 0 || place.Cluster == 0 {
 		return nil, nil, proof.Refuse("the step names no member: %+v", place)
@@ -154,8 +154,8 @@ func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3
 	return c, status, nil
 }
 
-// expected proves the identity of the member that gets the request, that a quorum agrees with that member, and that its member list equals
-// the one of the decision.
+// expected proves three facts: the identity of the member that gets the request, that a quorum agrees with this member, and that the member
+// list is the one at the decision.
 func (t *executor) expected(ctx context.Context) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	c, status, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
@@ -185,7 +185,7 @@ func (t *executor) proveList(ctx context.Context) error {
 	return closeQuietly(c)
 }
 
-// healthy proves, in parallel, that the members that the step relies on answer linearizable reads.
+// healthy proves, in parallel, that the step's Healthy members answer linearizable reads.
 func (t *executor) healthy(ctx context.Context) error {
 	errs := make([]error, len(t.Step.Healthy))
 	var all workers.Group
@@ -208,8 +208,8 @@ func (t *executor) healthy(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// done classifies an error. It returns nil if the change was already made, wraps ErrNotYet if etcd refuses it for now, and returns any
-// other error unchanged.
+// done classifies an error. It returns nil if the change was made before, wraps ErrNotYet if etcd refuses the change for now, and returns
+// any other error unchanged.
 func done(err error, already ...error) error {
 	for _, fine := range already {
 		if errors.Is(err, fine) {
@@ -248,7 +248,7 @@ func (t *executor) disarm(ctx context.Context) error {
 	})
 }
 
-// append makes etcd commit the revocation of a lease that cannot exist, which changes nothing.
+// append makes etcd commit an entry without effect: the revocation of a lease that cannot exist.
 func (t *executor) append(ctx context.Context) error {
 	c, _, err := t.prove(ctx, t.Step.Via)
 	if err != nil {

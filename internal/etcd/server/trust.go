@@ -25,19 +25,19 @@ import (
 // PeerPort is the port on which etcd serves other members.
 const PeerPort = 2380
 
-// Authority holds the certificates of one of a cluster's two authorities, from the cluster's Secrets.
+// Authority holds the certificates of one of a cluster's two authorities. They come from the cluster's Secrets.
 type Authority struct {
-	// Trusted are the certificates, as PEM, that a member reads at its start. Signer is the signing one.
+	// Trusted are the certificates, as PEM, that a member reads when it starts. Signer is the certificate of the signing authority.
 	Trusted, Signer []byte
 	// Pair is a client certificate that members of the cluster accept.
 	Pair tls.Certificate
 }
 
-// Authorities holds the authority for clients and the one for members.
+// Authorities holds the authority of clients and the authority of members.
 type Authorities struct{ Clients, Members Authority }
 
-// trust connects to both ports of a member and compares the authorities that it accepts, and the signer of its certificate. It returns nil
-// if the member does not show them.
+// trust connects to both ports of a member. It compares the authorities that the member accepts, and the signer of the member's
+// certificate. It returns nil if the member does not show them.
 func (s *Servers) trust(ctx context.Context, access Access, ip string) *membership.Trust {
 	if access.Authorities == nil {
 		return nil
@@ -59,16 +59,16 @@ func (s *Servers) trust(ctx context.Context, access Access, ip string) *membersh
 	return found
 }
 
-// isRefused reports whether a server does not accept the authority of the client's certificate.
+// isRefused reports whether a server refuses the authority of the client's certificate.
 func isRefused(err error) bool {
 	return strings.Contains(err.Error(), "remote error: tls: ") && !strings.Contains(err.Error(), "expired certificate")
 }
 
-// handshake connects and returns the subjects of the authorities that a server accepts, and its certificate. It asks for etcd's version:
-// with TLS 1.3, a server refuses the client's certificate after the handshake.
+// handshake connects, and returns the subjects of the authorities that a server accepts, and the server's certificate. It also requests
+// etcd's version: with TLS 1.3, a server refuses the client's certificate only after the handshake.
 func (s *Servers) handshake(ctx context.Context, address string, pair *tls.Certificate) (accepts [][]byte, shown *x509.Certificate, err error) {
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: s.options.ReadTimeout}, Config: &tls.Config{
-		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, // #nosec G402 -- no data is sent: what the server shows is compared
+		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, // #nosec G402 -- no data is sent; the caller compares the server's certificate
 		GetClientCertificate: func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			accepts = request.AcceptableCAs
 			return pair, nil
@@ -96,16 +96,16 @@ func (s *Servers) handshake(ctx context.Context, address string, pair *tls.Certi
 	return accepts, shown, nil
 }
 
-// refusesWithin bounds the time until a server refuses a certificate.
+// refusesWithin bounds the time in which a server refuses a certificate.
 const refusesWithin = time.Second
 
-// untrusted connects like the client of etcd, which hides errors of a handshake, and returns the error of the handshake, or nil. With TLS
-// 1.3, a server refuses a certificate after the handshake.
+// untrusted connects as the client of etcd does, and returns the error of the handshake, or nil. (The client hides errors of a handshake.)
+// With TLS 1.3, a server refuses a certificate after the handshake.
 func (s *Servers) untrusted(ctx context.Context, access Access, ip string) error {
 	if access.TLS == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusesWithin) // the request has used up its time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusesWithin) // the request has used up the time of ctx
 	defer cancel()
 	dialer := tls.Dialer{Config: access.TLS}
 	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(ClientPort)))
@@ -149,7 +149,7 @@ func (t *executor) rotate(ctx context.Context) error {
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Rotate(ctx, t.Step.Authorities) })
 }
 
-// proveTrust proves that each member of the quorum's list answers, accepts the authorities of its Secrets, and shows a certificate of the
+// proveTrust proves that each member of the quorum's list answers, accepts the authorities in its Secrets, and shows a certificate of the
 // signing authority.
 func (t *executor) proveTrust(ctx context.Context) error {
 	if len(t.Step.Healthy) == 0 || len(t.Step.Healthy) != len(t.Step.Expect) {

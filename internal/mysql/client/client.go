@@ -25,9 +25,9 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// Client reaches the agents of a database's members.
+// Client sends requests to the agents of a database's members.
 type Client struct {
-	// HTTP has the operator's certificate and the members' authority.
+	// HTTP has the operator's certificate and the CA of the members.
 	HTTP *http.Client
 	// URL returns the address of a member's agent, such as https://10.0.0.7:3307.
 	URL func(ordinal int) string
@@ -55,7 +55,7 @@ var paths = map[replication.Action]string{
 // IsOrder reports whether a step is an order to a member.
 func IsOrder(s replication.Step) bool { return paths[s.Action] != "" }
 
-// Order sends the order of a step to its member. The agent refuses an order if the member's server has restarted, or its data has changed,
+// Order sends the order of a step to a member. The agent refuses the order if the member's server has restarted, or its data has changed,
 // since the observation.
 func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	path := paths[s.Action]
@@ -85,7 +85,7 @@ func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	return nil
 }
 
-// send sends a request. A refused order is an error with the agent's message.
+// send sends a request. If the agent refuses an order, the error has the agent's message.
 func (c *Client) send(ctx context.Context, method string, ordinal int, path string, body io.Reader) (answer mysqlmember.Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.URL(ordinal)+path, body)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/mysql/replication"
 )
 
-// golden reads a document of the contract.
+// golden reads a document of the contract between operator and agent.
 func golden(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../contract/testdata/mysql-" + name)
@@ -71,7 +71,7 @@ func TestClient(t *testing.T) {
 	assert.ErrorContains(t, err, "look at member 1")
 }
 
-// A member is silent after three failed looks, and bad after ten seconds.
+// A member is silent after three failed queries, and bad after ten seconds.
 func TestObserver(t *testing.T) {
 	t.Parallel()
 	const uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-"
@@ -135,7 +135,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// A member that answers again starts its times again.
+// After a member has answered again, all its times start again.
 func TestObserverForgets(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
@@ -155,7 +155,8 @@ func TestObserverForgets(t *testing.T) {
 	}
 }
 
-// An agent that cannot read its volume counts as a failed look. An agent that reports why its server does not run counts as failing.
+// An answer of an agent that cannot read its volume counts as a failed query. An agent that reports why its server does not run counts as
+// failing.
 func TestObserverUnread(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
@@ -175,7 +176,7 @@ func TestObserverUnread(t *testing.T) {
 		failing bool
 	}{
 		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended"}}, true},
-		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b"}}, false}, // it starts
+		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b"}}, false}, // the server is starting
 		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended"}, State: running}, false},
 		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended", Making: "join"}}, false},
 		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeEmpty, Problem: "waiting for the operator's ticket"}}, false},
@@ -186,7 +187,7 @@ func TestObserverUnread(t *testing.T) {
 	}
 }
 
-// Several queries within milliseconds count as one.
+// Several queries within milliseconds count as one query.
 func TestObserverCountsApart(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
@@ -194,7 +195,7 @@ func TestObserverCountsApart(t *testing.T) {
 		at := time.Unix(0, 0).Add(time.Duration(i) * 20 * time.Millisecond)
 		m := o.Observe(replication.Record{}, []Look{{Err: errors.New("gone")}}, at).Members[0]
 		if m.Silent {
-			t.Fatalf("silent after %d looks", i+1)
+			t.Fatalf("silent after %d queries", i+1)
 		}
 	}
 	if m := o.Observe(replication.Record{}, []Look{{Err: errors.New("gone")}}, time.Unix(1, 0)).Members[0]; !m.Silent {

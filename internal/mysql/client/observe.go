@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	// silentAfter is the number of failed queries in a row after which a member is silent. A query counts only some time after the last one
-	// that counted, because events may cause several queries within milliseconds.
+	// silentAfter is the number of consecutive failed queries after which a member is silent. Events may cause several queries within
+	// milliseconds. Therefore a query counts only if some time has passed since the last query that counted.
 	silentAfter = 3
 	countAfter  = 400 * time.Millisecond
-	// badAfter is the time after which a useless member is bad. blockedAfter is the time without any commit after which waiting commits are
-	// blocked.
+	// badAfter is the time after which a useless member is bad. blockedAfter is the time without a commit after which waiting commits count
+	// as blocked.
 	badAfter     = 10 * time.Second
 	blockedAfter = 5 * time.Second
 )
 
-// Pod describes a member's pod, as Kubernetes shows it.
+// Pod describes a member's pod according to Kubernetes.
 type Pod struct {
 	Ordinal int
 	UID     string
 	// Ticket is the ticket in the pod's annotation.
 	Ticket         string
 	Outdated, Down bool
-	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container.
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last termination of a container.
 	WellFor time.Duration
 	Ended   string
-	// Routed reports whether the Service points to the pod.
+	// Routed reports whether the Service selects the pod.
 	Routed bool
 }
 
-// Look is the result of one query of a member: its pod, and the answer of its agent or an error.
+// Look is the result of one query of a member: its pod, and either the answer of its agent or an error.
 type Look struct {
 	Pod    Pod
 	Answer mysqlmember.Answer
 	Err    error
 }
 
-// Observer measures for how long members have been silent or bad. A new operator measures from the start.
+// Observer measures the time for which members have been silent or bad. A new operator starts to measure from zero.
 type Observer struct {
 	// MaxLag is the lag in seconds above which a voter is useless.
 	MaxLag int
@@ -51,16 +51,16 @@ type Observer struct {
 	members map[int]*memory
 }
 
-// memory belongs to one member. Its times are zero while the member is well.
+// memory is the memory about one member. Its times are zero while the member is well.
 type memory struct {
 	failed       int
 	counted      time.Time
 	bad, blocked time.Time
-	// executed holds the transactions of the last answer of an older agent.
+	// executed has the transactions in the last answer of an older agent.
 	executed string
 }
 
-// Observe returns the observation that follows from the given looks, which were made now. The looks are by ordinal.
+// Observe computes the observation from the given looks, which must be new. The looks are sorted by ordinal.
 func (o *Observer) Observe(record replication.Record, looks []Look, now time.Time) replication.Observation {
 	if o.members == nil {
 		o.members = map[int]*memory{}
@@ -88,11 +88,11 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	if l.Err == nil {
 		answered(&m, l.Answer)
 		if record.Formed && m.SourceServer != "" && m.SourceServer != record.Primary.Server {
-			m.Connected, m.CaughtUp = false, false // it receives from another server
+			m.Connected, m.CaughtUp = false, false // the member receives from another server
 		}
 	}
 	if m.Volume == replication.VolumeSingle && record.Formed {
-		m.Volume = replication.VolumeForeign // the data of one server never counts as a member's
+		m.Volume = replication.VolumeForeign // the data of a single server never counts as a member's data
 	}
 	isUnread := m.Answers && m.Volume == "" // the agent cannot read its volume
 	if failed := l.Err != nil || isUnread || m.Volume == replication.VolumeOwn && !m.Running; !failed {
@@ -104,7 +104,7 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	m.Silent = past.failed >= silentAfter
 	isBad := !m.Running || isUnread
 	if isReplica := m.Ordinal != record.Primary.Ordinal; !isBad && isReplica {
-		isRefused := slices.Contains(cut, m.Ordinal) && past.bad.IsZero() // the member is not connected because the primary refuses it
+		isRefused := slices.Contains(cut, m.Ordinal) && past.bad.IsZero() // the primary refuses the member, so the missing connection is expected
 		isBad = o.isUseless(l.Answer.State, m.Connected, isRefused)
 	}
 	m.Bad = lasts(&past.bad, isBad, now, badAfter)
@@ -112,8 +112,8 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	return m
 }
 
-// judgeCommits adds the agent's report about the commits of a primary. An older agent has no such report: its executed transactions are
-// compared.
+// judgeCommits sets the state of a primary's commits from the agent's report. An older agent does not report this state: for it, the
+// executed transactions are compared.
 func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, now time.Time) {
 	if m.Running && s.Commits != "" {
 		if m.Busy = s.Commits == mysqlmember.CommitsBusy; m.Busy {
@@ -127,18 +127,18 @@ func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, no
 		executed = s.Executed
 	}
 	if past.executed != "" && executed != past.executed {
-		m.Busy, m.Waiting = m.Waiting > 0, 0 // an older agent: commits wait at each look
+		m.Busy, m.Waiting = m.Waiting > 0, 0 // an older agent: commits wait at each query
 	}
 	m.Blocked = lasts(&past.blocked, m.Waiting > 0, now, blockedAfter)
 	past.executed = executed
 }
 
-// isUseless reports whether a replica does not follow the primary, or does not apply transactions in time.
+// isUseless reports whether a replica does not follow the primary, or applies transactions too late.
 func (o *Observer) isUseless(s *mysqlmember.State, isConnected, isRefused bool) bool {
 	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
 }
 
-// lasts reports whether a condition has been true for a time. It stores the start of that time in since.
+// lasts reports whether a condition has been true for a time. It stores the beginning of that time in since.
 func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	switch {
 	case !is:
@@ -149,7 +149,8 @@ func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	return is && now.Sub(*since) >= long
 }
 
-// answered adds the answer of an agent. A server with an unreadable set of transactions counts as one that does not run.
+// answered sets the fields of a member from its agent's answer. If the set of transactions cannot be parsed, the server counts as not
+// running.
 func answered(m *replication.Member, a mysqlmember.Answer) {
 	m.Answers, m.Volume, m.Mark, m.Instance, m.Server = true, a.Volume, a.Mark, a.Instance, a.Server
 	m.Promised, m.Revision, m.UsedTicket, m.FailedTicket, m.Orders = a.Promised, a.Revision, a.Ticket, a.Failed, a.Orders

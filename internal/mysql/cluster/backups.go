@@ -27,13 +27,13 @@ type backupsSeen struct {
 	backup.Seen
 
 	archive []*corev1.Pod
-	// afterGap is the Job to create because of a gap in the archive; nil for none.
+	// afterGap is the Job to create because the archive has a gap; nil for none.
 	afterGap *batchv1.Job
-	// first is the Job to create because a single server became several members, which have no backup yet; nil for none.
+	// first is the Job to create because a single server has become several members, which have no backup yet; nil for none.
 	first *batchv1.Job
 }
 
-// backupsOf returns the cluster with the declaration of a database's backups.
+// backupsOf returns the backup.Cluster of a database.
 func backupsOf(mc *mysqlv1.MySQLCluster) backup.Cluster {
 	if mc.Spec.Backup == nil {
 		return backup.Cluster{Part: part}
@@ -63,10 +63,10 @@ func (k *Kind) seeBackups(ctx context.Context, mc *mysqlv1.MySQLCluster, pods re
 	return seen, err
 }
 
-// wasOneServer reports whether a database was created from the data of a single server of a DataService.
+// wasOneServer reports whether a database was created from the data of a DataService's single server.
 func wasOneServer(mc *mysqlv1.MySQLCluster) bool { return mc.Annotations[object.AnnotationAdopt] != "" }
 
-// observed converts the observation to the type for the backups of a DataService: the same rules judge both.
+// observed converts the observation to the type for backups of a DataService, because the same rules judge both.
 func observed(mc *mysqlv1.MySQLCluster, seen backupsSeen) mysql.Observed {
 	b := mc.Spec.Backup
 	declared := &dsv1.Backup{Schedule: b.Schedule, TimeZone: b.TimeZone}
@@ -81,7 +81,7 @@ func observed(mc *mysqlv1.MySQLCluster, seen backupsSeen) mysql.Observed {
 	}
 }
 
-// reportBackups returns the updated status of backups, and sets the conditions BackupHealthy and Recoverable, or removes them.
+// reportBackups returns the next status of backups. It sets the conditions BackupHealthy and Recoverable, or removes them.
 func (v *view) reportBackups(known *mysqlv1.BackupStatus, c reconcile.Conditions) *mysqlv1.BackupStatus {
 	before := ptr.Deref(known, mysqlv1.BackupStatus{})
 	if b := v.mc.Spec.Backup; b == nil || b.Verify == nil && b.PointInTime == nil {
@@ -110,7 +110,7 @@ func (v *view) reportBackups(known *mysqlv1.BackupStatus, c reconcile.Conditions
 	return result
 }
 
-// since returns the time of the first backup after one server became several members; nil for none.
+// since returns the time of the first backup after a single server has become several members; nil for none.
 func (v *view) since(s *mysqlv1.BackupStatus) *metav1.Time {
 	if s.Since != nil || !wasOneServer(v.mc) {
 		return s.Since

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// phase returns the phase of the database. During a change by the user, the phase names that change.
+// phase returns the phase of the database. During a change that the user has made, the phase names the change.
 func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	switch {
 	case v.seen.Deleting:
@@ -106,10 +106,10 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	return change(mysqlv1.PhaseDegraded)
 }
 
-// changeWaits is the time for which commits may wait during a change before the phase changes. Within that time the voters reconnect.
+// changeWaits is the time for which commits may wait during a change before the phase changes. The voters reconnect within that time.
 const changeWaits = 30 * time.Second
 
-// unwritable returns the phase while commits wait, or cannot be made.
+// unwritable returns the phase while commits wait or are impossible.
 func (v *view) unwritable(change func(mysqlv1.Phase) mysqlv1.Phase) mysqlv1.Phase {
 	if v.decided.Model.State == replication.StateBlocked && v.decided.Step != nil && v.now.Sub(v.observed.Unwritable) < changeWaits {
 		return change(mysqlv1.PhaseUnavailable)
@@ -117,7 +117,7 @@ func (v *view) unwritable(change func(mysqlv1.Phase) mysqlv1.Phase) mysqlv1.Phas
 	return mysqlv1.PhaseUnavailable
 }
 
-// standing returns the part of the status that every kind of database has.
+// standing returns the part of the status that is common to all kinds of databases.
 func (v *view) standing(phase mysqlv1.Phase) *database.Standing {
 	step, text := v.doing()
 	s := &database.Standing{
@@ -149,7 +149,7 @@ func (v *view) conditions(s *mysqlv1.MySQLClusterStatus, standing *database.Stan
 	})
 }
 
-// available sets the conditions about writes and copies. Without an observation, the conditions stay unchanged.
+// available sets the conditions about writes and copies. Without an observation, it keeps the conditions.
 func (v *view) available(c reconcile.Conditions) {
 	if v.seen.Observed == nil && meta.FindStatusCondition(v.mc.Status.Conditions, mysqlv1.ConditionAvailable) != nil {
 		return
@@ -220,7 +220,7 @@ func (*Kind) Summary(mc *mysqlv1.MySQLCluster) reconcile.Summary {
 		summary.Backups = backupsOf(mc).Summary(&s.Backup.ClusterBackupStatus, s.Conditions)
 	}
 	database.Summarize(&summary, s.Conditions, mysqlv1.ConditionDegraded, s.Step, s.Message)
-	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // the metrics of its DataService have them, and one alert is enough
+	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // the metrics of the DataService have the backups; one alert is enough
 		summary.Backups = nil
 		summary.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c metav1.Condition) bool {
 			return c.Type == dsv1.ConditionBackupHealthy || c.Type == mysqlv1.ConditionRecoverable

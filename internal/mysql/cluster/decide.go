@@ -18,14 +18,14 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Times until the next pass without an event. The agents are queried in each pass; the API server is not.
+// Delays until the next pass without an event. Each pass queries the agents, but not the API server.
 const (
 	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
-	whileWaiting = 500 * time.Millisecond // a member is working, or may be lost
-	atRest       = 2 * time.Second        // only these observations detect a lost primary
+	whileWaiting = 500 * time.Millisecond // a member is busy, or may be lost
+	atRest       = 2 * time.Second        // only these passes detect a lost primary
 )
 
-// stepLabel is the name of the step that admits pods to the Service for reads, or takes them out.
+// stepLabel is the name of the step that adds pods to the Service for reads or removes them.
 const stepLabel = "Label"
 
 // Decide returns the next step for an observation.
@@ -77,8 +77,8 @@ func pace(state replication.State) time.Duration {
 	return whileWaiting
 }
 
-// note stores the failure of a step for the status, and does not return an error: the controller would wait longer after each error, and
-// detect a lost primary late.
+// note stores the failure of a step for the status. It does not return an error: after each error the controller would wait longer, and
+// would detect a lost primary late.
 func (m *memory) note(err error, now time.Time) error {
 	switch {
 	case err == nil:
@@ -100,8 +100,8 @@ func (k *Kind) executor(mc *mysqlv1.MySQLCluster, obs *Observation) executor {
 	}
 }
 
-// isGiven reports whether a step was already executed and the operator only waits for its result: the pod has the ticket, or is being
-// deleted.
+// isGiven reports whether a step was executed already, so that the operator only waits for its result: the pod has the ticket, or the pod
+// is being deleted.
 func (obs *Observation) isGiven(step replication.Step) bool {
 	switch step.Action { //nolint:exhaustive // the next observation shows the effect of other steps
 	case replication.ActionTicket:
@@ -112,8 +112,8 @@ func (obs *Observation) isGiven(step replication.Step) bool {
 	return false
 }
 
-// label returns the step that labels a pod for the Service for reads, or removes the label; nil if all labels are right. A member that lags
-// loses the label after ten seconds, and gets it back when it has caught up.
+// label returns the step that adds or removes the label of a pod for the Service for reads; nil if all labels are right. A member that lags
+// loses the label after ten seconds. It gets the label again when it has caught up.
 func (k *Kind) label(mc *mysqlv1.MySQLCluster, obs *Observation) []reconcile.Step {
 	for i, m := range obs.Members {
 		one := obs.pods[i]

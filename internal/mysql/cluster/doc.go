@@ -1,10 +1,10 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster implements the kind MySQLCluster: a MySQL database of up to five members that replicate. It plans one StatefulSet, queries
-// the agent of each member (package client), decides (package replication), and takes one step in each pass.
+// Package cluster implements the kind MySQLCluster: a MySQL database of up to five members that replicate. A pass plans one StatefulSet,
+// queries the agent of each member (package client), decides (package replication), and runs one step.
 //
-// An executor takes a step. It reads the record and the pods from the API server, queries the members again, and proves the facts of the
-// step. Only then it carries out the step's single effect. Between passes, the operator stores only the time for which a member has been
+// An executor runs the step. It reads the record and the pods from the API server, queries the members again, and proves the facts of the
+// step. Only then it carries out the step's only side effect. Between passes, the operator stores only the time for which a member has been
 // silent or bad.
 package cluster

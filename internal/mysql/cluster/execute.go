@@ -24,36 +24,36 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// effectTime limits one request of a step to the API server. Package client limits orders.
+// effectTime limits each request of a step to the API server. Package client limits orders.
 const effectTime = 5 * time.Second
 
-// Tap intercepts the effects of steps. Tests use it to crash the operator.
+// Tap intercepts the side effects of steps. Tests use it to crash the operator.
 type Tap interface {
-	// Before is called before an effect. An error prevents the effect.
+	// Before is called before a side effect. An error prevents the side effect.
 	Before(action replication.Action) error
-	// After is called after the effect.
+	// After is called after the side effect.
 	After(action replication.Action) error
 }
 
-// executor takes the steps of one database. It is stateless: each step reads its facts again.
+// executor runs the steps of one database. It has no state: each step reads its facts again.
 type executor struct {
 	database.Cluster
 
 	connect Connect
-	reach   Reach // its addresses are read again before each effect
+	reach   Reach // its addresses are read again before each side effect
 	tap     Tap   // nil for none
 }
 
-// sight holds the facts that an executor reads immediately before an effect.
+// sight holds the facts that an executor has read immediately before a side effect.
 type sight struct {
 	replication.Observation
 
-	at      database.Version // of the record
+	at      database.Version // version of the record
 	members Members
 }
 
-// take takes a step after it has proved its facts again. It returns an error that wraps proof.ErrRefused if they do not hold. It does not
-// wait for the consequences: the next pass observes them.
+// take runs a step after it has proved the step's facts again. If they do not hold, the error wraps proof.ErrRefused. take does not wait
+// for the consequences, which the next pass observes.
 func (e executor) take(ctx context.Context, step replication.Step) error {
 	now, err := e.look(ctx, step)
 	if err != nil {
@@ -92,8 +92,8 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	return now, nil
 }
 
-// named returns the ordinals of the members that a step depends on, without duplicates. The primary is included, because a fact may compare
-// a member with the primary.
+// named returns the ordinals of the members on which a step depends, without duplicates. They include the primary, because a fact may
+// compare a member with the primary.
 func named(step replication.Step, record replication.Record) (ordinals []int) {
 	seen := map[int]bool{}
 	add := func(ordinal int) {
@@ -114,7 +114,7 @@ func named(step replication.Step, record replication.Record) (ordinals []int) {
 	return ordinals
 }
 
-// effect carries out the step's only effect if this replica holds the lease.
+// effect carries out the step's only side effect if this replica holds the lease.
 func (e executor) effect(ctx context.Context, step replication.Step, now sight) error {
 	if err := reconcile.Held(ctx); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (e executor) do(ctx context.Context, step replication.Step, now sight) erro
 		pod.SetName(name)
 		return e.Annotate(ctx, pod, at, map[string]any{object.AnnotationTicket: step.Ticket})
 	case replication.ActionRoute:
-		return nil // the next plan has the primary of the record as the Service's selector
+		return nil // the next plan makes the Service select the recorded primary
 	case replication.ActionDeletePod:
 		return e.DeletePodWithData(ctx, name, at, database.ClaimName(e.Owner.Name, step.Member.Ordinal))
 	}

@@ -37,7 +37,7 @@ type agents struct {
 	answers map[int]*mysqlmember.Answer
 	looks   []int
 	orders  []string
-	err     error // the result of orders
+	err     error // result of orders
 }
 
 func (a *agents) connect(r Reach) Members {
@@ -68,7 +68,7 @@ func identity(ordinal int) replication.Identity {
 	return replication.Identity{Ordinal: ordinal, Server: server(ordinal)}
 }
 
-// answer returns the answer of a healthy member: 0 is the primary of epoch 3 and revision 7, and the others are voters.
+// answer returns the answer of a healthy member. Member 0 is the primary of epoch 3 and revision 7. The others are voters.
 func answer(ordinal int) *mysqlmember.Answer {
 	a := &mysqlmember.Answer{Report: mysqlmember.Report{Instance: fmt.Sprint("i", ordinal), Volume: replication.VolumeOwn, Server: server(ordinal), Promised: 3, Revision: 7}}
 	a.State = &mysqlmember.State{Role: replication.RoleReplica, Executed: gtids, Received: gtids, Acknowledges: true, Connected: true, ReadTo: replication.Position{File: "b", Offset: 9}}
@@ -122,13 +122,13 @@ func newBench(t *testing.T, record replication.Record) *bench {
 	return b
 }
 
-// act takes a step while the lease is held.
+// act runs a step while the lease is held.
 func (b *bench) act(t *testing.T, step replication.Step) error {
 	t.Helper()
 	return b.take(reconcile.WithLease(t.Context(), leaseFunc(func() bool { return true })), step)
 }
 
-// member is the observation of an answer.
+// member returns the observation of a member's answer.
 func member(ordinal int) replication.Member {
 	o := (&client.Observer{}).Observe(recorded, []client.Look{{Pod: client.Pod{Ordinal: ordinal, UID: fmt.Sprint("p", ordinal)}, Answer: *answer(ordinal)}}, metav1.Time{}.Time)
 	return o.Members[0]
@@ -163,7 +163,7 @@ func order(action replication.Action, ordinal int) replication.Step {
 	return replication.Step{Action: action, Member: member(ordinal), Epoch: 3, Revision: 7}
 }
 
-// Each action has one effect.
+// Each action has one side effect.
 func TestEffects(t *testing.T) {
 	t.Parallel()
 	for _, action := range []replication.Action{
@@ -195,7 +195,7 @@ func TestEffects(t *testing.T) {
 	assert.ErrorContains(t, b.act(t, step), "Busy")
 }
 
-// A step has no effect if its facts have changed since the decision.
+// If the facts of a step have changed since the decision, the step has no side effect.
 func TestChangedFactsRefuse(t *testing.T) {
 	t.Parallel()
 	promote := next(func(r *replication.Record) { r.Epoch, r.Primary, r.Voters = 4, identity(1), nil })
@@ -246,7 +246,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 	}
 }
 
-// Another operator may write between the proof and the effect: the API server then refuses the second write.
+// Another operator may write between the proof and the side effect. In that case, the API server refuses the second write.
 func TestRecordIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, recorded)
@@ -270,12 +270,12 @@ func call(f func() error) error {
 	return f()
 }
 
-// Without the lease nothing is written and nothing is ordered.
+// Without the lease, nothing is written and no order is sent.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, recorded)
 	for _, step := range []replication.Step{next(func(*replication.Record) {}), order(replication.ActionServe, 0), order(replication.ActionDeletePod, 1)} {
-		// The runner checks the lease before the step. Here the lease is lost while the step reads its facts.
+		// The runner checks the lease before a step. Here, the operator loses the lease while the step reads its facts.
 		held := true
 		connect := b.connect
 		b.connect = func(r Reach) Members { held = false; return connect(r) }

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of a MySQLCluster. The right to finalizers is needed because the API server may check it when owner
-// references are set. The operator deletes pods to let their StatefulSet replace them, annotates pods with tickets, and labels pods for the
+// The operator writes only the status of a MySQLCluster. It needs the right to finalizers because the API server may check that right when
+// owner references are set. It deletes pods so that their StatefulSet replaces them, annotates pods with tickets, and labels pods for the
 // Service for reads.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/status,verbs=patch
@@ -31,19 +31,19 @@ import (
 type Images struct {
 	// MySQL replaces the default image; empty for none.
 	MySQL string
-	// Agent is the operator's own image, which contains the agent. Without it no database is planned.
+	// Agent is the operator's own image, which contains the agent. If it is empty, no database is planned.
 	Agent string
-	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's.
+	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's default.
 	Namespace string
 }
 
 // Options configure the kind. The zero value is for production.
 type Options struct {
-	// Tap intercepts the effects of steps. Default: none.
+	// Tap intercepts the side effects of steps. Default: none.
 	Tap Tap
 	// Connect returns the members of a database. Default: Dial.
 	Connect Connect
-	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced. Default: 0.
+	// WellFor is the time for which a replaced pod must be ready without a restart before the next pod is replaced. Default: 0.
 	WellFor time.Duration
 }
 
@@ -60,21 +60,22 @@ type Kind struct {
 	known map[types.NamespacedName]*memory
 }
 
-// memory holds observations of a database from earlier passes. A new operator begins without it.
+// memory holds observations of a database from earlier passes. A new operator has no memory.
 type memory struct {
 	client.Observer
 
 	uid types.UID
-	// unwritable is the time since which the primary has not been writable; zero while the primary is writable.
+	// unwritable is the time at which the primary stopped being writable; zero while it is writable.
 	unwritable time.Time
-	// failing is the failure of the last step, and failingSince the time since which steps fail. Both are empty while steps succeed.
+	// failing is the failure of the last step. failingSince is the time of the first of the consecutive failures. Both are empty after a
+	// success.
 	failing      string
 	failingSince time.Time
 }
 
 var _ reconcile.Kind[*mysqlv1.MySQLCluster, Observation] = &Kind{}
 
-// New returns the kind. The client is the operator's cached one; live reads from the API server.
+// New returns the kind. c is the operator's cached client; live reads from the API server.
 func New(renderer *render.Renderer, images Images, options Options, c k8sclient.Client, live k8sclient.Reader) *Kind {
 	if options.Connect == nil {
 		options.Connect = Dial
@@ -94,7 +95,7 @@ func (*Kind) New() *mysqlv1.MySQLCluster { return &mysqlv1.MySQLCluster{} }
 // Paused returns spec.paused.
 func (*Kind) Paused(mc *mysqlv1.MySQLCluster) bool { return mc.Spec.Paused }
 
-// Plan returns the objects of a database, as one part.
+// Plan returns the objects of a database as one part.
 func (k *Kind) Plan(mc *mysqlv1.MySQLCluster, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
 	return k.planner.plan(mc, reconcile.OwnerOf(k, mc), in)
 }
@@ -107,8 +108,8 @@ func (k *Kind) Forget(namespace, name string) {
 	delete(k.known, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// remember returns the memory of a database. A recreated database of the same name gets a new memory. Only one pass of a resource runs at a
-// time.
+// remember returns the memory about a database. A recreated database of the same name gets a new memory. The passes of a resource never
+// overlap.
 func (k *Kind) remember(mc *mysqlv1.MySQLCluster) *memory {
 	key := k8sclient.ObjectKeyFromObject(mc)
 	k.mu.Lock()
@@ -141,11 +142,11 @@ func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcil
 	return err
 }
 
-// failureLasts is the time for which steps must fail before the status reports the failure: facts often change between a decision and its
-// step.
+// failureLasts is the time for which steps must fail before the status reports the failure. (Facts often change between a decision and its
+// step.)
 const failureLasts = 3 * time.Second
 
-// see stores the time since which the primary has not been writable, and adds the failures of steps.
+// see records the time at which the primary stopped being writable, and adds failures of steps to the observation.
 func (m *memory) see(obs *Observation, now time.Time) {
 	if obs.Failing = m.failing; obs.Failing != "" && now.Sub(m.failingSince) >= failureLasts {
 		obs.Failure = obs.Failing

@@ -62,7 +62,7 @@ func (obs *Observation) member(mc *mysqlv1.MySQLCluster, i int, decided replicat
 	return s
 }
 
-// stateOfVolume lists the volumes on which a server starts only after a step, and the states of their members.
+// stateOfVolume maps volumes on which a server starts only after a step to the state of the member.
 var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 	replication.VolumeForeign: {stateForeign, "its volume has data of another member"},
 	replication.VolumeLost:    {stateLost, "its data is lost"},
@@ -98,7 +98,7 @@ func (obs *Observation) stateOf(m replication.Member, look client.Look, decided 
 	case look.Answer.State.Problem != "":
 		return stateLagging, look.Answer.State.Problem
 	case look.Answer.State.Lag > maxLag:
-		return stateLagging, fmt.Sprintf("it is more than %d s behind", maxLag) // the exact time would change the status all the time
+		return stateLagging, fmt.Sprintf("it is more than %d s behind", maxLag) // the exact time would change the status in each pass
 	}
 	return stateWell, ""
 }

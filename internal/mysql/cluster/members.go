@@ -24,15 +24,15 @@ const (
 	agentPort  = mysqlmember.Port
 )
 
-// Members queries the agents of a database's members, and gives them orders.
+// Members queries the agents of a database's members, and sends them orders.
 type Members interface {
 	Look(ctx context.Context, ordinal int) (mysqlmember.Answer, error)
 	Order(ctx context.Context, s replication.Step) error
 }
 
-// Reach holds what the operator needs to reach the agents of a database.
+// Reach holds the data with which the operator connects to the agents of a database.
 type Reach struct {
-	// TLS has the operator's certificate and the members' authority. It is nil until both exist.
+	// TLS has the operator's certificate and the CA of the members. It is nil until both exist.
 	TLS *tls.Config
 	// Host returns the DNS name of a member's pod. The member's certificate has the same name.
 	Host func(ordinal int) string
@@ -40,7 +40,7 @@ type Reach struct {
 	IPs map[int]string
 }
 
-// Connect returns the members that Reach describes. It sends nothing.
+// Connect returns the members that Reach describes. It sends no request.
 type Connect func(Reach) Members
 
 var (
@@ -48,7 +48,8 @@ var (
 	errNoCertificate = errors.New("the operator has no certificate yet")
 )
 
-// Dial connects to pods by their addresses. The name in the URL is only for the certificate: no address comes from the resource.
+// Dial connects to pods by their addresses. The host name in the URL is only used for the certificate, so no address comes from the
+// resource.
 func Dial(r Reach) Members {
 	dialer := &net.Dialer{}
 	transport := &http.Transport{
@@ -74,8 +75,8 @@ func Dial(r Reach) Members {
 	}
 }
 
-// lookAt queries the agents of all pods in parallel, except the primary's agent, which it queries last. So a transaction that is missing in
-// the primary's answer, but present in another answer, was not written by the primary between the two queries.
+// lookAt queries the agents of all pods in parallel, except that it queries the primary's agent last. So if another answer has a
+// transaction that the primary's answer lacks, the primary has not written this transaction between the two queries.
 func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int) []client.Look {
 	looks := make([]client.Look, len(pods))
 	look := func(i int) {

@@ -30,36 +30,36 @@ const container = "mysql"
 // labelReadable marks the pods that the Service for reads selects.
 const labelReadable = "d3os-product.com.d3os/mysql-readable"
 
-// Observation is the observation of a database, as plain data.
+// Observation is the observation of a database. It contains only data.
 type Observation struct {
 	replication.Observation
 
 	// Looks are the answers of the agents, in the order of Members.
 	Looks []client.Look
-	// Problems holds, by pod, the reason why the pod does not run, from Kubernetes or from its agent.
+	// Problems maps a pod to the reason why it does not run, from Kubernetes or from its agent.
 	Problems map[string]string
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Replacing reports whether the StatefulSet is being
-	// replaced while its pods run: no step is decided until the new StatefulSet owns the pods.
+	// replaced while its pods run. Until the new StatefulSet owns the pods, Decide returns no step.
 	Lagging, Replacing bool
-	// Pods is the number of pods that exist.
+	// Pods is the number of existing pods.
 	Pods int
-	// Unwritable is the time since which the primary has not been writable. It is zero while the primary is writable, except in the first
+	// Unwritable is the time at which the primary stopped being writable. It is zero while the primary is writable, except in the first
 	// pass in which the primary is writable again.
 	Unwritable time.Time
 
-	// Failing is the failure of the last step; empty after a success. Failure is a failure that has lasted for failureLasts.
+	// Failing is the failure of the last step; empty after a success. Failure is set when steps have failed for failureLasts.
 	Failing, Failure string
 
 	record  replication.Record
 	pods    []pod
 	reach   Reach
 	backups backupsSeen
-	// restored is the restore that created the database.
+	// restored is the observation of the restore that created the database.
 	restored backup.Restored
-	decided  replication.Decision // the result of Decide
+	decided  replication.Decision // result of Decide
 }
 
-// pod is one pod of a database, existing or missing.
+// pod is a pod of a database, which may be missing.
 type pod struct {
 	client.Pod
 
@@ -114,7 +114,7 @@ func (k *Kind) seeRoute(ctx context.Context, mc *mysqlv1.MySQLCluster) (string, 
 	return selectedPod(service), nil
 }
 
-// seePod adds a pod.
+// seePod adds a pod to the observation.
 func (obs *Observation) seePod(live database.Pod) {
 	n := live.Ordinal
 	for ordinal := len(obs.pods); ordinal <= n; ordinal++ {
@@ -134,10 +134,10 @@ func (obs *Observation) seePod(live database.Pod) {
 	}
 }
 
-// isDown reports whether Kubernetes reports that MySQL's container does not run in a pod: it never started, or it has ended.
+// isDown reports whether, according to Kubernetes, MySQL's container does not run in a pod: it has never started, or it has ended.
 func isDown(live *corev1.Pod) bool {
 	if live.DeletionTimestamp != nil {
-		return false // it ends without a step
+		return false // the deletion of the pod needs no step
 	}
 	i := slices.IndexFunc(live.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container })
 	if i < 0 {
@@ -146,11 +146,11 @@ func isDown(live *corev1.Pod) bool {
 	return live.Status.ContainerStatuses[i].State.Running == nil
 }
 
-// ticketWait is the end of the report of an agent that waits for the operator. Such a report is not a problem.
+// ticketWait is the suffix of the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
-// explain replaces the problem of a pod from Kubernetes with the report of its agent: an agent that answers runs, whatever the last end of
-// its container.
+// explain replaces the problem of a pod from Kubernetes by the report of the pod's agent. An agent that answers runs, whatever the last
+// termination of its container.
 func (obs *Observation) explain(name string) {
 	for i, m := range obs.Members {
 		if !m.Answers {
@@ -159,7 +159,7 @@ func (obs *Observation) explain(name string) {
 		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem
 		delete(obs.Problems, pod)
 		switch full := obs.Looks[i].Answer.Full; {
-		case full != "": // its other problems follow from the full volume
+		case full != "": // the full volume causes all other problems
 			obs.Problems[pod] = full
 		case !m.Running && problem != "" && !strings.HasSuffix(problem, ticketWait):
 			obs.Problems[pod] = problem
@@ -167,7 +167,7 @@ func (obs *Observation) explain(name string) {
 	}
 }
 
-// isServed reports whether the recorded primary serves in the recorded state.
+// isServed reports whether the recorded primary serves as recorded.
 func (obs *Observation) isServed() bool {
 	for i, m := range obs.Members {
 		if m.Identity == obs.Record.Primary && obs.Record.Formed {

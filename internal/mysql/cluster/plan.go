@@ -66,7 +66,7 @@ func (p *planner) plan(mc *mysqlv1.MySQLCluster, owner object.Owner, in reconcil
 	}, nil
 }
 
-// make renders all objects except the Secrets.
+// make renders all objects except Secrets.
 func (p *planner) make(mc *mysqlv1.MySQLCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (reconcile.Part, error) {
 	result := reconcile.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&mc.Spec), RetainsData: true}
 	if g := mc.Spec.Storage.AutoGrow; g != nil {

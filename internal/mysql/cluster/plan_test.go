@@ -62,7 +62,7 @@ func planOf(t *testing.T, mc *mysqlv1.MySQLCluster, live there) *reconcile.Plan 
 	return plan
 }
 
-// testdata/*.golden hold the objects of each resource (go test . -update).
+// testdata/*.golden has the objects of each resource (go test . -update).
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	databasetest.Manifests(t, 3, func(t *testing.T, name string) []*unstructured.Unstructured {
@@ -166,8 +166,8 @@ func secrets(t *testing.T, p *planner, mc *mysqlv1.MySQLCluster, live there, isF
 	return found, nil
 }
 
-// Generated Secrets do not change. A process that has a deleted Secret in memory restores it. Another process creates no new Secrets for a
-// database with data.
+// Generated Secrets do not change. A process that has cached a deleted Secret restores it. A process without the cached Secret does not
+// create new Secrets for a database with data.
 func TestSecretsStay(t *testing.T) {
 	t.Parallel()
 	mc, now := read(t, "minimal"), today
@@ -205,8 +205,8 @@ func TestSecretsStay(t *testing.T) {
 	for name, o := range other {
 		assert.DeepEqual(t, o.Object["data"], first[name].Object["data"])
 	}
-	// A new operator finds a Secret that lost the operator's label. For a Secret without any label, it returns an error that names the
-	// Secret.
+	// A new operator finds a Secret that has lost the operator's label. If a Secret has no label at all, the operator returns an error that
+	// names the Secret.
 	for _, name := range []string{"db-credentials", "db-members", "db-ca"} {
 		plan, err := testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), live.Unlabelled(name))
 		assert.NilError(t, err, name)
@@ -219,13 +219,13 @@ func TestSecretsStay(t *testing.T) {
 		_, err = testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), bare.Unlabelled(name))
 		assert.ErrorContains(t, err, "Secret "+name+" exists, but its labels do not name MySQLCluster db")
 	}
-	now = now.Add(database.LeafLife) // the certificate is renewed, and the authority is not
+	now = now.Add(database.LeafLife) // the certificate is due, and the authority is not
 	renewed, err := secrets(t, p, mc, live, true)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, renewed["db-ca"].Object["data"], first["db-ca"].Object["data"])
 	assert.Assert(t, renewed["db-member-tls"].Object["data"].(map[string]any)[keyCert] != first["db-member-tls"].Object["data"].(map[string]any)[keyCert])
 
-	// Another authority under running members is refused.
+	// While members run, another authority is refused.
 	foreign, err := secrets(t, testPlanner(t, &today), mc, there{}, false)
 	assert.NilError(t, err)
 	live["Secret/db-ca"] = foreign["db-ca"]
@@ -256,7 +256,7 @@ func TestSecretsAreAdopted(t *testing.T) {
 	assert.DeepEqual(t, again["db-members"].Object["data"], theirs["db-members"].Object["data"])
 }
 
-// The operator's certificate is for the agents of this database alone.
+// The operator's certificate is valid only for the agents of this database.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "minimal")
@@ -270,7 +270,7 @@ func TestReach(t *testing.T) {
 	assert.DeepEqual(t, p.keeper.reach(mc).TLS.Certificates[0].Certificate, r.TLS.Certificates[0].Certificate)
 }
 
-// Schedules of backups and checks, and their time zone, are refused with their path.
+// Invalid schedules of backups and checks, and an invalid time zone, are refused with their path.
 func TestSchedulesAreChecked(t *testing.T) {
 	t.Parallel()
 	for spec, message := range map[string]string{
@@ -284,7 +284,7 @@ func TestSchedulesAreChecked(t *testing.T) {
 	}
 }
 
-// While the database is parked nothing is backed up or checked, because each run would fail, and no old backup is removed.
+// While the database is parked, no backup or check is scheduled, because it would fail. No old backup is removed.
 func TestNoBackupWhileParked(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "backup")

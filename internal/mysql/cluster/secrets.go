@@ -25,19 +25,19 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// The operator's Secrets of a database, by the suffix of their names.
+// Suffixes of the names of the operator's Secrets for a database.
 const (
-	suffixCredentials = "-credentials" // of root and the clients
-	suffixMembers     = "-members"     // of members among each other
-	suffixCA          = "-ca"          // the authority of members and operator; no pod has it
+	suffixCredentials = "-credentials" // accounts of root and of the clients
+	suffixMembers     = "-members"     // accounts that members use among themselves
+	suffixCA          = "-ca"          // the authority of members and operator; no pod mounts it
 	suffixMemberTLS   = "-member-tls"  // the certificate of the members
-	suffixBackupTLS   = "-backup-tls"  // the certificate of pods that make backups, for queries of members only; with spec.backup
+	suffixBackupTLS   = "-backup-tls"  // the certificate of pods that make backups, only for queries of members; exists with spec.backup
 )
 
-// suffixes lists all suffixes, the authority before its certificates.
+// suffixes lists all suffixes. The authority precedes its certificates.
 var suffixes = []string{suffixCredentials, suffixMembers, suffixCA, suffixMemberTLS, suffixBackupTLS}
 
-// isLeaf reports whether a Secret has a certificate of the authority, which can be created again.
+// isLeaf reports whether a Secret has a certificate that the authority can sign again.
 func isLeaf(suffix string) bool { return suffix == suffixMemberTLS || suffix == suffixBackupTLS }
 
 const (
@@ -50,7 +50,7 @@ const (
 	clientName = "app"
 )
 
-// passwordKeys are the generated values of Secrets.
+// passwordKeys are the keys of the generated values in Secrets.
 var passwordKeys = map[string][]string{
 	suffixCredentials: {"root-password", "password"},
 	suffixMembers:     {"agent-password", "replication-password"},
@@ -144,7 +144,7 @@ func (k *keeper) isValid(mc *mysqlv1.MySQLCluster, suffix string, data map[strin
 	return suffix != suffixCredentials || err == nil
 }
 
-// isForeign reports whether another authority signed the live certificate of the members.
+// isForeign reports whether another authority has signed the live certificate of the members.
 func (k *keeper) isForeign(mc *mysqlv1.MySQLCluster, live *unstructured.Unstructured) bool {
 	data := database.SecretData(live)
 	pair := database.Pair{Cert: data[keyCert], Key: data[keyKey]}
@@ -160,8 +160,8 @@ func (k *keeper) authority(mc *mysqlv1.MySQLCluster) database.Pair {
 	return authority(k.secrets.Known(secretKey(mc, suffixCA)))
 }
 
-// leafOf describes a certificate: the common one of all members, as servers and as clients of one another, or the one of pods that make
-// backups.
+// leafOf describes a certificate: the certificate of all members, as servers and as clients of each other, or the certificate of pods that
+// make backups.
 func leafOf(mc *mysqlv1.MySQLCluster, suffix string) database.Leaf {
 	if suffix == suffixBackupTLS {
 		return database.Leaf{Name: "backup", Client: true}
@@ -173,7 +173,7 @@ func leafOf(mc *mysqlv1.MySQLCluster, suffix string) database.Leaf {
 	return database.Leaf{Name: "member", Hosts: hosts, Client: true}
 }
 
-// create returns new data of a Secret.
+// create returns new data for a Secret.
 func (k *keeper) create(mc *mysqlv1.MySQLCluster, suffix string) (map[string][]byte, error) {
 	switch suffix {
 	case suffixCA:
@@ -194,7 +194,7 @@ func (k *keeper) create(mc *mysqlv1.MySQLCluster, suffix string) (map[string][]b
 	return data, nil
 }
 
-// adopt caches the content of a live Secret instead of content that was created before the Secret was observed. It reports whether that
+// adopt caches the content of a live Secret, and replaces content that was created before the Secret was observed. It reports whether that
 // changes the plan.
 func (k *keeper) adopt(mc *mysqlv1.MySQLCluster, live *unstructured.Unstructured) bool {
 	suffix, ok := strings.CutPrefix(live.GetName(), mc.Name)
@@ -211,8 +211,8 @@ func (k *keeper) forget(namespace, name string) {
 	}
 }
 
-// reach returns the Reach of a database, with an operator certificate that only this process has. Reach.TLS is nil before the authority was
-// planned.
+// reach returns the Reach of a database. The operator certificate in it exists only in this process. Reach.TLS is nil until the authority
+// was planned.
 func (k *keeper) reach(mc *mysqlv1.MySQLCluster) Reach {
 	r := Reach{Host: func(ordinal int) string { return podDomain(mc, ordinal) }}
 	key := secretKey(mc, suffixCA)

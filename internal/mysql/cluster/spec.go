@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// part is the only part of a MySQLCluster: the value of the name label on all its objects. The dot makes it different from the name of
-	// any service: a service called mysql, of a platform with the same name as the database, selects other pods.
+	// part is the only part of a MySQLCluster: the value of the name label on all its objects. Service names have no dot. So a service
+	// called mysql, of a platform with the same name as the database, selects other pods.
 	part = "mysql.cluster"
 	// chart is the chart of a MySQLCluster.
 	chart = "mysqlcluster"
 
 	defaultImage = "docker.io/library/mysql:8.4.9"
-	// maxMembers is the maximum number of members, and maxVoters the maximum number of voters, whose copies count in addition to the
-	// primary's.
+	// maxMembers is the maximum number of members. maxVoters is the maximum number of voters, whose copies count in addition to the
+	// primary's data.
 	maxMembers, maxVoters = 5, 2
 )
 
 // ImageName is the name of the default image of MySQL in manager.Options. The default image of a platform's database has another name.
 const ImageName = "mysql-cluster"
 
-// DefaultImages returns the images that the operator uses without a spec, by their names in manager.Options.
+// DefaultImages returns the images that the operator uses if the spec names none, by their names in manager.Options.
 func DefaultImages() map[string]string { return map[string]string{ImageName: defaultImage} }
 
 // replicasOf returns the wanted number of members.
 func replicasOf(spec *mysqlv1.MySQLClusterSpec) int {
-	if spec.Replicas == nil { // the API server has not set defaults
+	if spec.Replicas == nil { // no API server has set the default
 		return 3
 	}
 	return int(*spec.Replicas)
 }
 
-// maxLag returns the delay, in seconds, from which on a replica is useless.
+// maxLag returns the lag in seconds above which a replica is useless.
 func maxLag(spec *mysqlv1.MySQLClusterSpec) int {
 	lag, err := time.ParseDuration(cmp.Or(spec.Replication.MaxLag, "10s"))
 	if err != nil {
@@ -53,8 +53,8 @@ func maxLag(spec *mysqlv1.MySQLClusterSpec) int {
 	return int(lag / time.Second)
 }
 
-// wanted returns the desired state of the running database. With failover Manual, the user replaces a lost primary by setting the name of
-// another member.
+// wanted returns the desired state of the running database. If spec.failover is Manual, the user replaces a lost primary by setting the
+// name of another member.
 func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Want {
 	r := &mc.Spec.Replication
 	obs := replication.Want{
@@ -71,12 +71,12 @@ func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Wan
 	return obs
 }
 
-// planned holds the inputs of a plan other than the resource.
+// planned holds the inputs of a plan, except the resource.
 type planned struct {
 	Replicas, Primary int
 	Image             string
-	// Formed reports whether the database was formed: then no backup is restored any more. It is set only for a database with a backup to
-	// restore.
+	// Formed reports whether the database was formed, after which no backup is restored. It is set only for a database that restores a
+	// backup.
 	Formed bool
 }
 
@@ -108,7 +108,7 @@ func values(mc *mysqlv1.MySQLCluster, owner object.Owner, p planned, images Imag
 		"service": service, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 	}
-	if spec.Storage.Size == nil { // the API server has not set defaults
+	if spec.Storage.Size == nil { // no API server has set the default
 		delete(v["storage"].(map[string]any), "size")
 	}
 	if spec.Backup != nil {
@@ -138,7 +138,7 @@ func needsDryRun(spec *mysqlv1.MySQLClusterSpec) bool {
 		len(spec.TopologySpreadConstraints)+len(spec.NetworkPolicy.AllowFrom)+len(spec.Service.Annotations) > 0
 }
 
-// domain returns the domain of the pods' names in DNS, and podDomain the name of one pod.
+// domain returns the DNS domain of the pods. podDomain returns the DNS name of one pod.
 func domain(mc *mysqlv1.MySQLCluster) string {
 	return fmt.Sprintf("%s-headless.%s.svc", mc.Name, mc.Namespace)
 }

@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// Status writes the observation and the decision to the status of a MySQLCluster. If only positions have changed, the status stays
-// unchanged, because positions change with each transaction.
+// Status writes the observation and the decision to the status of a MySQLCluster. If only positions have changed, it does not change the
+// status, because positions change with each transaction.
 func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{mc: mc, seen: seen, now: now}
 	before := mc.Status.DeepCopy()
@@ -55,7 +55,8 @@ func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation]
 	}
 }
 
-// inPlatform renames the fields in messages about a database that belongs to a DataService: there the user sets other fields.
+// inPlatform renames fields in messages about a database that belongs to a DataService, because its user sets the fields of the
+// DataService.
 var inPlatform = strings.NewReplacer("spec.replication.", "spec.mysql.replication.", "spec.replicas", "spec.mysql.replica")
 
 // positionsOf returns the positions of members, by pod.
@@ -82,7 +83,7 @@ type view struct {
 	decided  replication.Decision
 }
 
-// failover records an unplanned change of the primary, and later the duration of that change.
+// failover records an unplanned change of the primary. Later, it also records the duration of the change.
 func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	r := v.observed.Record
 	to := database.PodName(v.mc.Name, r.Primary.Ordinal)
@@ -96,7 +97,7 @@ func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	}
 	began := v.observed.Unwritable
 	if c := meta.FindStatusCondition(s.Conditions, mysqlv1.ConditionAvailable); c != nil && c.Status == metav1.ConditionFalse && (began.IsZero() || c.LastTransitionTime.Time.Before(began)) {
-		began = c.LastTransitionTime.Time // a former operator observed the primary first
+		began = c.LastTransitionTime.Time // an earlier operator observed the primary first
 	}
 	last.Time = &v.now
 	if !began.IsZero() {
@@ -132,10 +133,10 @@ func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
 	s.Ready = fmt.Sprintf("%d/%d", s.ReadyReplicas, wanted)
 }
 
-// longestAccounts limits an agent's report about accounts, in characters.
+// longestAccounts limits the characters of an agent's report about accounts.
 const longestAccounts = 300
 
-// notes returns the notes on a healthy database: volumes without space, accounts that differ from the spec, and notes on objects.
+// notes returns the notes about a healthy database: full volumes, accounts that differ from the spec, and notes about objects.
 func (v *view) notes() (notes []string) {
 	for i := range v.observed.Members {
 		if m := v.observed.Members[i]; m.Answers && m.Identity == v.observed.Record.Primary && v.observed.Looks[i].Answer.Accounts != "" {
@@ -148,7 +149,7 @@ func (v *view) notes() (notes []string) {
 	return append(notes, database.Notes(v.seen.PlanSeen)...)
 }
 
-// isSettled reports whether the database is as the spec describes it.
+// isSettled reports whether the database matches its spec.
 func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.Decision) bool {
 	wanted := replicasOf(&mc.Spec)
 	if obs.Lagging || obs.Pods != wanted {
@@ -165,12 +166,12 @@ func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.
 	return decided.Model.State == replication.StateHealthy && obs.isServed() && obs.notReady() < 0
 }
 
-// notReady returns the ordinal of a pod that no Service selects yet although its agent answers, or -1.
+// notReady returns the ordinal of a pod whose agent answers and that no Service selects yet, or -1.
 func (obs *Observation) notReady() int {
 	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
 
-// doing returns the name and the message of the running step. Labelling a pod does not count as work on the database.
+// doing returns the name and the message of the running step. The step that labels a pod is ignored.
 func (v *view) doing() (step, text string) { return database.Doing(v.seen, stepLabel) }
 
 func (v *view) settled() bool {
@@ -181,7 +182,7 @@ func (v *view) parked() bool {
 	return v.seen.Observed != nil && v.decided.Model.State == replication.StateParked
 }
 
-// hopeless reports whether a user must act.
+// hopeless reports whether only a user can act.
 func (v *view) hopeless() bool {
 	switch v.decided.Model.State { //nolint:exhaustive // in other states the operator or a member continues
 	case replication.StateRecordLost, replication.StateDiverged, replication.StateLost:
@@ -200,7 +201,7 @@ func (v *view) well() string {
 	return fmt.Sprintf("%s is the primary of %d members", database.PodName(v.mc.Name, v.observed.Record.Primary.Ordinal), replicasOf(&v.mc.Spec))
 }
 
-// waiting returns the reason why no step can be taken.
+// waiting returns the reason why no step can run.
 func (v *view) waiting() string {
 	switch state := v.decided.Model.State; {
 	case state == replication.StateFresh && len(v.observed.Problems) > 0:
@@ -219,7 +220,7 @@ func (v *view) waiting() string {
 	}
 }
 
-// waitsFor describes why no step can be taken.
+// waitsFor describes the reason why no step can run.
 func (v *view) waitsFor() string {
 	if v.decided.Model.Message != "" {
 		text := v.decided.Model.Message
@@ -242,8 +243,8 @@ func (v *view) waitsFor() string {
 	return "waiting for pods"
 }
 
-// alone returns the start of a message if the primary runs without a copy of its data, and "" otherwise. It also returns "" in the phases
-// of a new or growing database, which never had a copy.
+// alone returns the beginning of a message if the primary runs without a copy of its data; otherwise "". It also returns "" in the phases
+// of a new or growing database, which has never had a copy.
 func (v *view) alone() string {
 	switch v.mc.Status.Phase { //nolint:exhaustive // in other phases there was a copy
 	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:
@@ -256,7 +257,7 @@ func (v *view) alone() string {
 	return fmt.Sprintf("member %d is alone, without a copy of its data: ", r.Primary.Ordinal)
 }
 
-// account returns a message with the problem of a pod before the consequences of that problem.
+// account returns a message that has the problem of a pod before the problem's consequences.
 func (v *view) account(rest string) string {
 	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

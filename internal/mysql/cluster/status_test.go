@@ -29,7 +29,7 @@ import (
 
 var began = time.Unix(1000, 0)
 
-// scene is a database whose members give the answers of a test, over time.
+// scene is a database whose members give the answers that a test sets.
 type scene struct {
 	*Kind
 
@@ -51,7 +51,7 @@ func newScene(replicas int32) *scene {
 	return s
 }
 
-// observed observes the members and advances the clock.
+// observed observes the members, and then advances the clock.
 func (s *scene) observed(after time.Duration) Observation {
 	s.now = s.now.Add(after)
 	obs := Observation{Problems: map[string]string{}, record: s.record, pods: s.pods}
@@ -79,7 +79,7 @@ func (s *scene) observed(after time.Duration) Observation {
 	return obs
 }
 
-// pass is one pass of the controller, without the effect of its step.
+// pass runs one pass of the controller, without the side effect of its step.
 func (s *scene) pass(after time.Duration) (reconcile.Decision, *mysqlv1.MySQLClusterStatus) {
 	obs := s.observed(after)
 	decided := s.Decide(s.mc, reconcile.PlanSeen{}, &obs)
@@ -91,7 +91,7 @@ func is(s *mysqlv1.MySQLClusterStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(s.Conditions, condition)
 }
 
-// At rest there is no step, and the status does not change although transactions are written.
+// At rest, no step is decided, and the status does not change although transactions are written.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -124,7 +124,7 @@ func TestRest(t *testing.T) {
 	assert.Equal(t, s.Summary(s.mc).Members[stateWell], 3)
 }
 
-// The metrics have the backups of a MySQLCluster once. If it belongs to a DataService, only the metrics of the DataService have them.
+// Only one metric has the backups of a MySQLCluster: if the MySQLCluster belongs to a DataService, the metric of the DataService.
 func TestBackupsInMetrics(t *testing.T) {
 	t.Parallel()
 	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{}}, Status: mysqlv1.MySQLClusterStatus{Backup: &mysqlv1.BackupStatus{}}}
@@ -141,7 +141,7 @@ func TestBackupsInMetrics(t *testing.T) {
 	assert.Equal(t, len(mc.Status.Conditions), 3)
 }
 
-// The schedules of a MySQLCluster and their time zone determine whether its backups are on time.
+// The schedules of a MySQLCluster and their time zone determine whether its backups are overdue.
 func TestSchedulesOfBackups(t *testing.T) {
 	t.Parallel()
 	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{
@@ -151,7 +151,7 @@ func TestSchedulesOfBackups(t *testing.T) {
 	assert.Equal(t, declared.Schedule+" "+declared.TimeZone+" "+declared.Verify.Schedule, "30 2 * * * Europe/Berlin @weekly")
 }
 
-// The message of a database with a problem names the cause first, and is short.
+// The message about a database with a problem is short and begins with the cause.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -168,7 +168,7 @@ func TestTrouble(t *testing.T) {
 				s.pass(500 * time.Millisecond)
 			}
 			s.answers[0].State.Cut, s.answers[0].State.CutEnd = []int{2}, replication.Position{File: "b", Offset: 9}
-			for range 30 { // the other rule takes effect after a while
+			for range 30 { // the other rule takes effect after some time
 				s.answers[1].State.ReadTo.Offset = 8
 				s.pass(500 * time.Millisecond)
 			}
@@ -228,7 +228,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// loses ends a member: it does not answer, and other members have lost their connection to it.
+// loses ends a member: it does not answer, and other members have lost their connections to it.
 func (s *scene) loses(ordinal int) {
 	delete(s.answers, ordinal)
 	for _, a := range s.answers {
@@ -236,7 +236,7 @@ func (s *scene) loses(ordinal int) {
 	}
 }
 
-// promotes makes member 1 the primary of the next epoch in the record; serves makes it serve, too.
+// promotes records member 1 as the primary of the next epoch. serves also makes it serve.
 func (s *scene) promotes() {
 	s.record.Epoch, s.record.Revision, s.record.Primary, s.record.Voters = 4, 8, identity(1), []replication.Identity{identity(2)}
 	s.answers[1].State.Role = replication.RoleNone
@@ -275,7 +275,7 @@ func TestLastFailover(t *testing.T) {
 		assert.Assert(t, status.LastFailover.Time == nil)
 		s.serves()
 		_, status = s.pass(300 * time.Millisecond)
-		assert.Equal(t, status.LastFailover.Took, "2.8s") // since the first failed look
+		assert.Equal(t, status.LastFailover.Took, "2.8s") // since the first failed query
 		assert.Equal(t, status.LastFailover.Time.Time, s.now)
 		last := *status.LastFailover
 		s.pass(time.Hour)
@@ -283,7 +283,7 @@ func TestLastFailover(t *testing.T) {
 	}
 }
 
-// The Service for reads leads to members that are well.
+// The Service for reads selects the members that are well.
 func TestReadable(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -303,8 +303,8 @@ func TestReadable(t *testing.T) {
 	assert.Assert(t, !has)
 }
 
-// A pod that is being deleted is not deleted again, a pod that has its ticket gets no other ticket, and no step is decided while the
-// StatefulSet is being replaced.
+// A pod that is being deleted is not deleted again, and a pod that has its ticket gets no other ticket. While the StatefulSet is being
+// replaced, no step is decided.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -332,7 +332,7 @@ func TestWaits(t *testing.T) {
 	assert.Equal(t, len(s.Decide(s.mc, reconcile.PlanSeen{}, &obs).Steps), 0)
 }
 
-// A change of the number of members does not count as damage.
+// A change of the number of members is not reported as a fault.
 func TestScaling(t *testing.T) {
 	t.Parallel()
 	s := newScene(1)
@@ -353,7 +353,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// While voters connect again in a change, waiting commits count as a part of the change for half a minute.
+// Voters reconnect during a change. For half a minute, commits that wait for them count as a part of the change.
 func TestCommitsWaitInAChange(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -396,7 +396,8 @@ func TestFailingSteps(t *testing.T) {
 	assert.ErrorIs(t, s.past.note(reconcile.ErrNotHeld, s.now), reconcile.ErrNotHeld)
 }
 
-// Members that were one server make a first backup once all are healthy. The status stores the time since which their own backups exist.
+// Members that were a single server make a first backup when all of them are healthy. The status has the time since which they have
+// backups.
 func TestFirstBackup(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)

@@ -5,7 +5,7 @@ package replication
 
 import "testing"
 
-// Each behaviour that the design forbids loses a transaction or a copy in the model, so the model would detect it.
+// Each behaviour that the design forbids loses a transaction or a copy in the model. So the model can detect such behaviour.
 func TestControls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")
@@ -96,7 +96,7 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// withoutCuts changes an observation: all voters of a serving primary appear cut off, and all written transactions received.
+// withoutCuts changes an observation: it shows all voters of a serving primary as refused, and all written transactions as received.
 func withoutCuts(o *Observation) {
 	for i := range o.Members {
 		m := &o.Members[i]

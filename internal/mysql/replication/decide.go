@@ -17,8 +17,7 @@ type cluster struct {
 	notes   []string
 }
 
-// Decide returns the next step. It is total. Rules run in order: the first one with a decision wins, and each repairs what later rules rely
-// on.
+// Decide returns the next step. It is total. The first rule with a decision wins. Each rule repairs what later rules rely on.
 func Decide(want Want, o Observation) Decision {
 	c := &cluster{want: want, record: o.Record, members: o.Members}
 	for _, m := range c.members {
@@ -49,8 +48,8 @@ func Decide(want Want, o Observation) Decision {
 	return c.finish(c.say(StateHealthy, ""))
 }
 
-// isOlder returns a member with an order of a later record than this one, or nil. An older record that was restored may name voters that lack
-// acknowledged transactions.
+// isOlder returns a member that has accepted an order of a later record than this one, or nil. An older record may have been restored: it
+// may name voters that lack acknowledged transactions.
 func (c *cluster) isOlder() *Member {
 	for _, m := range c.members {
 		if c.record.Formed && m.Answers && m.Volume != VolumeForeign && m.Revision > c.record.Revision {
@@ -85,7 +84,7 @@ func (c *cluster) write(state State, next Record, proof []Proof, format string, 
 	return c.do(state, Step{Action: ActionRecord, Record: &next, Was: c.record, Proof: proof}, format, args...)
 }
 
-// at returns the member of an ordinal. An unobserved member neither answers nor is Silent.
+// at returns the member with an ordinal. A member that was not observed neither answers nor is Silent.
 func (c *cluster) at(ordinal int) Member {
 	for _, m := range c.members {
 		if m.Ordinal == ordinal {
@@ -95,7 +94,7 @@ func (c *cluster) at(ordinal int) Member {
 	return Member{Identity: Identity{Ordinal: ordinal}}
 }
 
-// primary returns the pod of the record's primary, and true if the pod answers with the primary's data.
+// primary returns the member that the record names as the primary. It returns true if that member answers with the primary's data.
 func (c *cluster) primary() (Member, bool) {
 	m := c.at(c.record.Primary.Ordinal)
 	return m, m.usable() && m.Identity == c.record.Primary
@@ -112,7 +111,7 @@ func (c *cluster) voterMembers() []Member {
 	return voters
 }
 
-// others returns the usable members that are neither primary nor voter.
+// others returns the usable members that are neither the primary nor a voter.
 func (c *cluster) others() []Member {
 	var others []Member
 	for _, m := range c.members {
@@ -161,7 +160,7 @@ func (c *cluster) form() *Decision {
 	return c.write(StateFresh, next, proof, "member 0 becomes the first primary, alone")
 }
 
-// adopt makes the data of one server the data of the first member. No other member has data.
+// adopt makes the data of a single server the data of the first member. No other member may have data.
 func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 	if c.want.Adopt == "" || first.Mark != c.want.Adopt {
 		return c.say(StateRecordLost, "member 0 has the data of another server (mark %s, and not %q)", first.Mark, c.want.Adopt)
@@ -170,7 +169,7 @@ func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 	return c.do(StateFresh, step, "member 0 takes over the data of the one server that the database was")
 }
 
-// serve makes the record's primary match the record.
+// serve brings the record's primary to the recorded state.
 func (c *cluster) serve() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -205,7 +204,7 @@ func (c *cluster) serve() *Decision {
 	return nil
 }
 
-// serveStep returns the order to a primary to serve as recorded, and to refuse members.
+// serveStep returns the order that makes a primary serve as recorded and refuse members.
 func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 	step := c.order(ActionServe, p)
 	step.Demands, step.CutVoters, step.CutOthers = c.record.Acknowledgements, cutVoters, cutOthers
@@ -215,11 +214,11 @@ func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 	return step
 }
 
-// personalOrders is the version of orders from which on each server has a password.
+// personalOrders is the first version of orders with a separate password for each server.
 const personalOrders = 2
 
-// servers returns the servers that a primary admits with separate passwords. A lost server that still runs is not among them. A voter that
-// does not answer keeps its password.
+// servers returns the servers that a primary admits with separate passwords. They do not include a lost server that still runs. A voter
+// that does not answer keeps its password.
 func (c *cluster) servers(p Member, cut []int) map[int]string {
 	all := map[int]string{}
 	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
@@ -237,8 +236,8 @@ func (c *cluster) servers(p Member, cut []int) map[int]string {
 	return all
 }
 
-// admit makes the replicas accept the new revision before a primary that was alone demands an acknowledgement. Otherwise the primary would
-// refuse the replicas, and commits would wait until the replicas connect again.
+// admit makes the replicas accept the new revision before a primary without voters demands an acknowledgement. Otherwise the primary would
+// refuse the replicas, and commits would wait until they reconnect.
 func (c *cluster) admit(p Member) *Decision {
 	if p.Epoch != c.record.Epoch || p.Demands > 0 || c.record.Acknowledgements == 0 || len(c.record.Voters) > 0 {
 		return nil
@@ -253,8 +252,8 @@ func (c *cluster) admit(p Member) *Decision {
 	return nil
 }
 
-// cuts returns the ordinals whose connections the primary refuses: voters that are being removed, and non-voters that may still
-// acknowledge.
+// cuts returns the ordinals of the members whose connections the primary refuses: voters that are being removed, and other members that may
+// still acknowledge.
 func (c *cluster) cuts(p Member) (voters, others []int) {
 	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
 		m := c.at(ordinal)
@@ -303,7 +302,7 @@ func (c *cluster) voters() *Decision {
 	return nil
 }
 
-// follow makes a member follow the primary if it does not. The member first applies the transactions that it received from a former primary.
+// follow makes a member follow the primary. The member first applies the transactions that it has received from an earlier primary.
 func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 	isCut := slices.Contains(c.at(c.record.Primary.Ordinal).Cut, m.Ordinal)
 	follows := m.Role == RoleReplica && m.Source == c.record.Primary.Ordinal
@@ -312,11 +311,11 @@ func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 		return nil
 	}
 	if m.Role == RolePrimary || !follows && !m.drained() || acknowledge && isCut {
-		return nil // split, voterBad and errant handle these
+		return nil // split, voterBad and errant handle these members
 	}
 	step := c.order(ActionFollow, m)
 	step.Source, step.Acknowledge, step.Personal = c.record.Primary, acknowledge, isPersonal
-	if !follows { // while a member receives, its relay log is hardly ever applied completely; the agent stops the receiver before it changes anything
+	if !follows { // while a member receives, its relay log is hardly ever completely applied; the agent stops the receiver before it changes anything
 		step.Proof = []Proof{{Member: m, Fact: FactDrained}}
 	}
 	return c.do(StateJoining, step, "member %d follows member %d", m.Ordinal, c.record.Primary.Ordinal)

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// healthy returns a database of three members in epoch 4: 0 is the primary, 1 and 2 are voters.
+// healthy returns a database of three members in epoch 4. Member 0 is the primary; members 1 and 2 are voters.
 func healthy() Observation {
 	id := func(i int) Identity { return Identity{i, servers[i+1]} }
 	o := Observation{Record: Record{Epoch: 4, Revision: 9, Formed: true, Primary: id(0), Voters: []Identity{id(1), id(2)}, Acknowledgements: 1}}
@@ -30,19 +30,19 @@ func healthy() Observation {
 
 func silent(m *Member) { *m = Member{Identity: Identity{Ordinal: m.Ordinal}, Silent: true, Bad: true} }
 
-// useless disconnects members for a long time.
+// useless makes members disconnected for a long time.
 func useless(o *Observation, ordinals ...int) {
 	for _, i := range ordinals {
 		o.Members[i].Bad, o.Members[i].Connected = true, false
 	}
 }
 
-// failing makes a pod outdated, with an agent that has reported for a long time why its server does not run.
+// failing makes a pod outdated. Its agent has reported for a long time why the server does not run.
 func failing(m *Member) {
 	m.Outdated, m.Running, m.Failing, m.Silent, m.Bad, m.Role, m.Connected = true, false, true, true, true, RoleNone, false
 }
 
-// putBack starts the primary on an older state of its volume: it lacks a transaction that its server wrote and that the voters have.
+// putBack makes the primary start on an older state of its volume: it lacks a transaction that its server has written and the voters have.
 func putBack(o *Observation) {
 	for i := range o.Members {
 		m := &o.Members[i]
@@ -54,8 +54,8 @@ func putBack(o *Observation) {
 	o.Members[0].Role = RoleNone
 }
 
-// behind makes member 2 one that was stopped for a long time: it has one of two transactions, and the primary has removed both from its
-// logs.
+// behind makes member 2 a member that was stopped for a long time: it has one of two transactions, and the primary has removed both from
+// its logs.
 func behind(o *Observation) {
 	o.Record.Voters = o.Record.Voters[:1]
 	o.Members[2] = Member{Identity: o.Members[2].Identity, UID: "u", Answers: true, Running: true, Volume: VolumeOwn, Received: sets[1], Executed: sets[1]}
@@ -63,7 +63,7 @@ func behind(o *Observation) {
 	o.Members[1].Executed, o.Members[1].Received = sets[3], sets[3]
 }
 
-// personal makes all members log in with the passwords of their servers.
+// personal makes all members log in with separate passwords of their servers.
 func personal(o *Observation) {
 	o.Members[0].Servers = map[int]string{}
 	for i := range o.Members {
@@ -74,7 +74,7 @@ func personal(o *Observation) {
 	}
 }
 
-// errants gives each of some members a transaction that its server wrote.
+// errants gives each of some members a transaction that its own server has written.
 func errants(o *Observation, ordinals ...int) {
 	for _, i := range ordinals {
 		m := &o.Members[i]
@@ -83,7 +83,7 @@ func errants(o *Observation, ordinals ...int) {
 	}
 }
 
-// twoErrant sets up a primary that is alone, and two errant members.
+// twoErrant makes the primary run without voters, and two members errant.
 func twoErrant(o *Observation) {
 	errants(o, 1, 2)
 	o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands = nil, 0, 0
@@ -92,8 +92,8 @@ func twoErrant(o *Observation) {
 	}
 }
 
-// twoCopies sets up a database of two members that lost the primary and the voter. Two readers each have a transaction that the other
-// lacks, and the second one has more transactions.
+// twoCopies is a database that has lost the primary and the voter. Two readers remain. Each has a transaction that the other lacks, and the
+// second reader has more transactions.
 func twoCopies(o *Observation) {
 	id := Identity{3, servers[4]}
 	o.Members[1].Received, o.Members[2].Received = sets[1], sets[6]
@@ -106,7 +106,7 @@ func twoCopies(o *Observation) {
 // twoCopiesToken is the consent to continue with member 1 of twoCopies.
 const twoCopiesToken = "4-9-s1-1-b9558e79"
 
-// single sets up a database that was never formed, with the data of one server on the first volume.
+// single returns a database that was never formed, with the data of a single server on the first volume.
 func single(mark, adopt string, others Volume) func(*Observation, *Want) {
 	return func(o *Observation, w *Want) {
 		o.Record, w.Adopt = Record{}, adopt
@@ -117,7 +117,7 @@ func single(mark, adopt string, others Volume) func(*Observation, *Want) {
 	}
 }
 
-// The rows of the decision table, in the order of their first step.
+// The rows of the decision table, sorted by their first step.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	lost := func(o *Observation) {
@@ -657,8 +657,8 @@ func brief(s *Step) string {
 	return fmt.Sprintf("%s of %d in %d", s.Action, s.Member.Ordinal, s.Epoch)
 }
 
-// If no copy has all transactions, the operator does not choose. The notes name each copy, what only it has, what it lacks, and the
-// consent.
+// If no copy has all transactions, the operator does not choose a copy. The notes name each copy, the transactions that only this copy has
+// or lacks, and the consent to continue with it.
 func TestChoice(t *testing.T) {
 	t.Parallel()
 	o := healthy()
@@ -669,13 +669,13 @@ func TestChoice(t *testing.T) {
 		"member 1 alone has a:1, and lacks a:2-3: to continue with it, set spec.replication.acceptLoss to " + twoCopiesToken,
 		"member 2 alone has a:2-3, and lacks a:1: to continue with it, set spec.replication.acceptLoss to 4-9-s1-2-" + twoCopiesToken[len("4-9-s1-1-"):],
 	})
-	silent(&o.Members[3]) // the voter may have its data
+	silent(&o.Members[3]) // the data of the voter may still exist
 	d = Decide(wanted, o)
 	assert.Equal(t, len(d.Model.Notes), 0, "the choice is offered before all copies are known")
 }
 
-// A recreated member gets another password. Its account is locked while its former server is a voter. The password of a voter that does not
-// answer stays valid.
+// A recreated member gets another password. Its account is locked while its former server is a voter. If a voter does not answer, its
+// password remains valid.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	o := healthy()

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// exploration visits the states of a world, nearest first, and looks for lost transactions.
+// exploration visits the states of a world, nearest first. It looks for lost transactions.
 type exploration struct {
 	decide Decider
-	see    func(*Observation) // changes the observation of a negative control
+	see    func(*Observation) // changes the observation for a negative control
 	broken rules
 	most   int
 	seed   maphash.Seed
@@ -26,7 +26,7 @@ type exploration struct {
 	number []int32
 	epochs uint8
 	harm   []string
-	rests  int32 // interval in states between checks that the world recovers without further faults
+	rests  int32 // number of states between checks that the world recovers without further faults
 }
 
 // Decider is Decide, or a negative control.
@@ -72,8 +72,8 @@ func (e *exploration) add(w world, from int32, how, harm string) {
 	e.queue, e.number = append(e.queue, w), append(e.number, number)
 }
 
-// lost describes an acknowledged transaction that the record's primary lacks. If the primary's volume is lost, the copies of the voters
-// together must have it.
+// lost describes an acknowledged transaction that the record's primary lacks. If the primary's volume was lost, the copies of the voters
+// together must have the transaction.
 func (w *world) lost() string {
 	if w.late != "" || !w.record.formed {
 		return w.late
@@ -99,7 +99,7 @@ func (w *world) want() Want {
 	return want
 }
 
-// stuck returns the reason why a world without faults does not become healthy and settled although it could. Lost data is a valid end.
+// stuck returns the reason why a world without faults has not become healthy and settled, although it could. Lost data is a valid end.
 func (w world) stuck() string {
 	w.held = mStep{}
 	for i := range w.pods() {
@@ -120,7 +120,7 @@ func (w world) stuck() string {
 	return fmt.Sprintf("it comes to rest with %+v: %+v", d.Model, w)
 }
 
-// operator takes the step of a pass immediately, or delays it and takes it later without a proof. If sessions wait, the primary may be
+// operator runs the step of a pass immediately, or delays the step and runs it later without proofs. If sessions wait, the primary may be
 // busy.
 func (e *exploration) operator(w world, number int32) {
 	if w.record.epoch < 7 && w.record.revision < 60 {
@@ -141,7 +141,7 @@ func (e *exploration) operator(w world, number int32) {
 	}
 }
 
-// step takes a decided step, or delays it. Transactions of a busy primary that a member must have may still be on their way to it.
+// step runs a decided step, or delays it. Transactions of a busy primary may still be on their way to a member that must have them.
 func (e *exploration) step(w world, number int32, o Observation, decided *Step, isBusy bool) {
 	if decided == nil {
 		return
@@ -171,7 +171,7 @@ func (e *exploration) step(w world, number int32, o Observation, decided *Step, 
 	}
 }
 
-// settle runs a world without faults until it rests, and returns the final decision.
+// settle runs a world without faults until no step is left. It returns the last decision.
 func settle(w *world, want Want) Decision {
 	w.links, w.unseen = 0, 0
 	var d Decision
@@ -264,14 +264,14 @@ func TestExplore(t *testing.T) {
 				t.Log(line)
 			}
 			if e.harm != nil {
-				t.Error("a transaction or a copy is lost")
+				t.Error("a transaction or a copy was lost")
 			}
 			t.Logf("%d states, up to epoch %d", len(e.how), e.epochs)
 		})
 	}
 }
 
-// The loss of two volumes is accepted once: the remaining copy becomes the primary, and a later loss needs another consent.
+// The loss of two volumes is accepted once: the remaining copy becomes the primary. A later loss needs another consent.
 func TestAcceptedLoss(t *testing.T) {
 	t.Parallel()
 	w, want := formed(t, 2, budget{}), wanted
@@ -290,7 +290,7 @@ func TestAcceptedLoss(t *testing.T) {
 		t.Fatalf("%+v: %+v", d, w)
 	}
 	if token := lose(); token == want.AcceptLoss {
-		t.Error("the consent counts twice")
+		t.Error("the consent was used twice")
 	}
 }
 

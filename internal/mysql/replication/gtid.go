@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// GTIDs is a set of transactions, in the notation of MySQL: UUID:1-5:7,UUID:TAG:1-3. The available libraries do not parse the tags of MySQL
-// 8.3 and newer.
+// GTIDs is a set of transactions in the notation of MySQL: UUID:1-5:7,UUID:TAG:1-3. The available libraries do not parse tags, which MySQL
+// 8.3 introduced.
 type GTIDs map[string][]interval
 
 // interval includes both ends.

@@ -9,13 +9,14 @@ import (
 	"slices"
 )
 
-// LossToken returns the token of a loss of data in this state of the record. The next epoch has another token, so that a consent counts once.
+// LossToken returns the token of a loss of data in this state of the record. The token changes with the epoch, so that a consent is used
+// only once.
 func (r Record) LossToken() string {
 	return fmt.Sprintf("%d-%d-%.8s", r.Epoch, r.Revision, r.Primary.Server)
 }
 
-// choiceToken returns the token of the consent to continue with one of several copies. The token is valid only for the present transactions of each
-// copy.
+// choiceToken returns the token of the consent to continue with one of several copies. It is valid only for the present transactions of
+// each copy.
 func (c *cluster) choiceToken(chosen Member, left []Member) string {
 	text := ""
 	for _, m := range left {
@@ -24,8 +25,8 @@ func (c *cluster) choiceToken(chosen Member, left []Member) string {
 	return fmt.Sprintf("%s-%d-%08x", c.record.LossToken(), chosen.Ordinal, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// lost describes lost data. With a user's consent, a remaining copy becomes the primary: the copy with all transactions of the others, or
-// else the copy that the consent names.
+// lost describes lost data. With a user's consent, a remaining copy becomes the primary: the copy that has all transactions of the others,
+// or else the copy that the consent names.
 func (c *cluster) lost(format string, args ...any) *Decision {
 	token, left := c.record.LossToken(), c.copiesLeft()
 	best := mostComplete(left)
@@ -50,7 +51,7 @@ func (c *cluster) lost(format string, args ...any) *Decision {
 	return d
 }
 
-// copiesLeft returns the members with data that a consent may make the primary.
+// copiesLeft returns the members with data that can become the primary by a consent.
 func (c *cluster) copiesLeft() (left []Member) {
 	for _, m := range c.members {
 		if m.usable() && m.Role != RolePrimary {
@@ -60,7 +61,7 @@ func (c *cluster) copiesLeft() (left []Member) {
 	return left
 }
 
-// mostComplete returns the first member that has all transactions of the others, or nil. The number of transactions proves nothing.
+// mostComplete returns the first member that has all transactions of the others, or nil. (The number of transactions proves nothing.)
 func mostComplete(members []Member) *Member {
 	for _, m := range members {
 		if !slices.ContainsFunc(members, func(other Member) bool { return !m.Received.Contains(other.Received) }) {
@@ -70,8 +71,8 @@ func mostComplete(members []Member) *Member {
 	return nil
 }
 
-// choose continues with the copy that the consent names. Without a consent, it notes for each copy the transactions that only this copy has, and
-// those that it lacks.
+// choose continues with the copy that the consent names. Without a consent, it adds a note for each copy with the transactions that only
+// this copy has or lacks.
 func (c *cluster) choose(left []Member) *Decision {
 	for _, id := range c.record.Voters {
 		if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {
@@ -96,7 +97,7 @@ func (c *cluster) choose(left []Member) *Decision {
 	return c.say(StateLost, "of the copies that are left, of members %v, none has all transactions: choose one of those in status.notes", all)
 }
 
-// acceptLoss has all members with data promise the next epoch, and makes one of them the primary.
+// acceptLoss makes all members with data promise the next epoch, and then makes one of them the primary.
 func (c *cluster) acceptLoss(best Member, left []Member) *Decision {
 	epoch := c.record.Epoch + 1
 	for _, m := range left {

@@ -38,9 +38,9 @@ func (c *cluster) voterBad() *Decision {
 	return c.shrink(p, good, bad)
 }
 
-// judgeVoters returns the useful voters, and those that must leave. If no voter is useful, voters that only lag are kept: they still
-// receive and acknowledge each transaction, and without these voters the primary would be the only copy. If all voters are errant, they
-// leave one at a time, to copy the data.
+// judgeVoters returns the useful voters, and the voters that must leave. If no voter is useful, voters that only lag are kept: they receive
+// and acknowledge each transaction, and without them the primary would have the only copy. If all voters are errant, they leave one at a
+// time, to copy the data.
 func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 	leaving := c.leaving()
 	var lagging, errant []Identity
@@ -74,14 +74,14 @@ func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 	return errant, bad
 }
 
-// alone returns the record with which the primary needs no acknowledgement, and no other member may be promoted.
+// alone returns the record of a primary without voters: it needs no acknowledgement, and no other member may be promoted.
 func (c *cluster) alone() Record {
 	next := c.record.next()
 	next.Voters, next.Acknowledgements = nil, 0
 	return next
 }
 
-// shrink makes the primary refuse bad voters, and removes a bad voter when the other voters have all transactions that it may
+// shrink makes the primary refuse bad voters. It removes a bad voter when the other voters have all transactions that the bad voter may
 // have acknowledged, including waiting transactions.
 func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	state := StateVoterBad
@@ -119,17 +119,17 @@ func (c *cluster) follows(m Member) bool {
 	return m.Role == RoleReplica && m.Source == c.record.Primary.Ordinal && m.Connected && !c.followsOther(m)
 }
 
-// followsOther reports whether a member is connected to another server than the record's primary.
+// followsOther reports whether a member is connected to a server that is not the record's primary.
 func (c *cluster) followsOther(m Member) bool {
 	return m.Role == RoleReplica && m.SourceServer != "" && m.SourceServer != c.record.Primary.Server
 }
 
-// waitsForCopy ends the state in which the primary needs an acknowledgement but has no voter.
+// waitsForCopy ends the state in which the primary needs an acknowledgement and has no voter.
 func (c *cluster) waitsForCopy(p Member) *Decision {
 	if c.mostVoters(p) > 0 {
 		for _, m := range c.others() {
 			if !m.Bad && (c.follows(m) && m.Revision == c.record.Revision || p.Executed.Contains(m.Received) && !c.cannotFollow(m, p)) {
-				return nil // join starts its replication, and grow adds it as a voter
+				return nil // join starts its replication, and grow makes it a voter
 			}
 		}
 		if c.want.WhenAlone != Write {
@@ -139,36 +139,35 @@ func (c *cluster) waitsForCopy(p Member) *Decision {
 	return c.write(StateVoterBad, c.alone(), []Proof{{Member: p, Fact: FactServes}}, "no member can be a copy: member %d continues alone", p.Ordinal)
 }
 
-// isErrant reports whether a member has transactions that the primary lacks. Transactions that the primary's server wrote do not count: the
-// primary may show them later.
+// isErrant reports whether a member has transactions that the primary lacks. It ignores transactions that the primary's server has written,
+// because the primary may show them later.
 func isErrant(m, primary Member) bool {
 	others := maps.Clone(m.Received)
 	maps.DeleteFunc(others, func(source string, _ []interval) bool { return isFrom(source, primary.Server) })
 	return !primary.Executed.Contains(others)
 }
 
-// cannotFollow reports whether a member can never get some transactions from the primary. Either the primary has removed them from its
-// logs, and the member is not connected; or the member's own server wrote these transactions, and a replica skips its own
-// transactions.
+// cannotFollow reports whether a member can never get some transactions from the primary. There are two cases. The primary has removed them
+// from its logs, and the member is not connected. Or the member's own server has written them: a replica skips its own transactions.
 func (c *cluster) cannotFollow(m, primary Member) bool {
 	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
 }
 
-// lacksOwn reports whether this member lacks transactions that its server wrote and another member has. This proves that its volume was
-// restored to an older state, because a server writes each of its transactions to its disk before it sends it.
+// lacksOwn reports whether this member lacks transactions that its own server has written and another member has. This proves that its
+// volume was restored to an older state: a server writes each transaction to its disk before it sends the transaction.
 func (m Member) lacksOwn(other Member) bool {
 	own := maps.Clone(other.Received)
 	maps.DeleteFunc(own, func(source string, _ []interval) bool { return !isFrom(source, m.Server) })
 	return m.Server != "" && !m.Received.Contains(own)
 }
 
-// isFrom reports whether the source of transactions is a server, with a tag or without.
+// isFrom reports whether a server is the source of transactions, with or without a tag.
 func isFrom(source, server string) bool {
 	return source == server || strings.HasPrefix(source, server+":")
 }
 
-// errant makes two kinds of members join again: members with transactions that the primary lacks, and members that can never follow
-// the primary.
+// errant makes two kinds of members copy the data again: members with transactions that the primary lacks, and members that can never
+// follow the primary.
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -201,7 +200,7 @@ func (c *cluster) errant() *Decision {
 	return nil
 }
 
-// join copies data to members without data, and makes members with data follow.
+// join makes members without data copy the data, and members with data follow.
 func (c *cluster) join() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -240,8 +239,8 @@ func (c *cluster) join() *Decision {
 	return nil
 }
 
-// isCopied reports whether any member copies the primary's data now, including a member that replaces other data. A server serves one copy
-// at a time. A failed copy does not make other members wait.
+// isCopied reports whether a member is copying the primary's data now, including a member that replaces its data. A server serves only one
+// copy at a time. After a failed copy, other members need not wait.
 func (c *cluster) isCopied(p Member) bool {
 	return slices.ContainsFunc(c.members, func(m Member) bool {
 		return m.Answers && m.Role != RolePrimary && m.isJoining(p.Identity) && m.Ticket != m.FailedTicket
@@ -256,7 +255,7 @@ func (c *cluster) grow() *Decision {
 	}
 	for _, m := range c.others() {
 		if m.Outdated && len(c.record.Voters) > 0 {
-			continue // it is restarted soon
+			continue // the member restarts soon
 		}
 		if m.Ordinal >= c.want.Replicas || m.Bad || !c.follows(m) || m.Revision != c.record.Revision || m.Acknowledges || slices.Contains(p.Cut, m.Ordinal) || !m.CaughtUp {
 			continue
@@ -280,7 +279,7 @@ func (c *cluster) grow() *Decision {
 	return nil
 }
 
-// catchUp reports a wait for voters: a member becomes a voter when it has caught up, or the primary restarts.
+// catchUp returns a wait for voters: a member becomes a voter when it has caught up, or when the primary restarts.
 func (c *cluster) catchUp() *Decision {
 	p, answers := c.primary()
 	if !answers || len(c.record.Voters) >= c.mostVoters(p) {
@@ -297,7 +296,7 @@ func (c *cluster) catchUp() *Decision {
 	return nil
 }
 
-// blocked wakes a receiver that lost an event, if commits wait although voters are connected.
+// blocked wakes a receiver that has lost an event. It applies if commits wait although voters are connected.
 func (c *cluster) blocked() *Decision {
 	p, answers := c.primary()
 	if !answers || !p.Blocked {

@@ -79,8 +79,8 @@ func (w *world) receive(i int, bit uint8, visit func(string, world, string)) {
 	visit(fmt.Sprintf("%d receives", i), next, harm)
 }
 
-// heartbeat simulates a row of the primary without a transaction number: a replica that receives this row also acknowledges all earlier
-// transactions.
+// heartbeat simulates a row that the primary writes without a transaction number. A replica that receives the row also acknowledges all
+// earlier transactions.
 func (w *world) heartbeat(primary int) {
 	p := &w.members[primary]
 	for i := range w.members {
@@ -91,7 +91,7 @@ func (w *world) heartbeat(primary int) {
 	}
 }
 
-// acknowledge answers the client of a transaction on primary i. It returns the violation, or "".
+// acknowledge answers the client of a transaction on primary i. It returns the violated invariant, or "".
 func (w *world) acknowledge(i int, bit uint8) string {
 	m := &w.members[i]
 	m.done |= bit
@@ -109,7 +109,7 @@ func (w *world) acknowledge(i int, bit uint8) string {
 	return ""
 }
 
-// useTicket simulates the agent's handling of a ticket. It returns the violated invariant, or "".
+// useTicket simulates an agent that uses a ticket. It returns the violated invariant, or "".
 func (w *world) useTicket(i int, broken rules) string {
 	m := &w.members[i]
 	switch t := m.ticket; t.verb {
@@ -181,7 +181,7 @@ func (w *world) faults(broken rules, visit func(how string, next world, harm str
 		if w.left.losses > 0 && m.server != 0 {
 			next := *w
 			next.left.losses--
-			next.members[i] = mMember{uid: m.uid + 1} // its pod is replaced, without a ticket
+			next.members[i] = mMember{uid: m.uid + 1} // the pod is replaced, without a ticket
 			visit(fmt.Sprintf("the volume of %d is lost", i), next, "")
 		}
 		if w.left.cuts > 0 && w.unseen>>i&1 == 0 {

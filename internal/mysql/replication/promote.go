@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// switching completes a started change of the epoch: some member has promised a higher epoch.
+// switching completes a started change of the epoch: a member has promised a higher epoch.
 func (c *cluster) switching() *Decision {
 	epoch := c.record.Epoch
 	for _, m := range c.members {
@@ -45,8 +45,8 @@ func (c *cluster) switching() *Decision {
 	return c.quorumLost(needed)
 }
 
-// keep gives the higher epoch to a primary that answers. The primary has all acknowledged transactions, and existing promises refuse only
-// its old epoch.
+// keep gives the higher epoch to a primary that answers. This primary has all acknowledged transactions. Existing promises refuse only its
+// old epoch.
 func (c *cluster) keep(p Member, epoch int64) *Decision {
 	next := c.record.next()
 	next.Epoch = epoch
@@ -59,7 +59,7 @@ func (c *cluster) promise(m Member, epoch int64) *Decision {
 	return c.do(StateSwitching, step, "member %d promises epoch %d", m.Ordinal, epoch)
 }
 
-// handsOver reports whether the primary gave up its epoch for the member named by the user, which has all its transactions.
+// handsOver reports whether the primary has ended its epoch for the member that the user names, and this member has all its transactions.
 func (c *cluster) handsOver(p Member, epoch int64) bool {
 	ordinal, isWanted := c.target()
 	to := c.at(ordinal)
@@ -67,7 +67,7 @@ func (c *cluster) handsOver(p Member, epoch int64) bool {
 		to.usable() && c.record.IsVoter(to.Identity) && to.Received.Contains(p.Received)
 }
 
-// switchover makes the primary give up its epoch for the member named by the user when all members are healthy.
+// switchover makes the primary end its epoch for the member that the user names. All members must be healthy.
 func (c *cluster) switchover() *Decision {
 	p, answers := c.primary()
 	ordinal, isWanted := c.target()
@@ -128,7 +128,7 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	return c.write(StateSwitching, next, proof, "member %d becomes the primary of epoch %d: it has all that %d voters received", best.Ordinal, epoch, len(promised))
 }
 
-// primaryLost begins a failover if the primary is lost, which the voters must confirm.
+// primaryLost begins a failover if the primary is lost. The voters must confirm the loss.
 func (c *cluster) primaryLost() *Decision {
 	p, answers := c.primary()
 	ahead := c.ahead(p)
@@ -167,8 +167,8 @@ func (c *cluster) primaryLost() *Decision {
 	return d
 }
 
-// ahead returns a voter that has transactions of the primary's server which the primary lacks after a start. Such a voter proves that the
-// primary's volume was restored to an older state. The voters have all later acknowledged transactions.
+// ahead returns a voter that has transactions of the primary's server which the primary lacks after a start. This proves that the primary's
+// volume was restored to an older state. The voters have all later acknowledged transactions.
 func (c *cluster) ahead(p Member) *Member {
 	if p.Role != RoleNone || p.Identity != c.record.Primary || !p.usable() {
 		return nil
@@ -181,7 +181,7 @@ func (c *cluster) ahead(p Member) *Member {
 	return nil
 }
 
-// quorumLost describes the facts and promises that a promotion still needs.
+// quorumLost describes the facts and promises that are missing for a promotion.
 func (c *cluster) quorumLost(needed int) *Decision {
 	var missing, lost []string
 	for _, id := range c.record.Voters {

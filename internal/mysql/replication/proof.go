@@ -5,8 +5,8 @@ package replication
 
 import "fmt"
 
-// Prove returns nil if all facts of the step still hold in a newer observation, or the first fact that does not hold. An executor calls it
-// right before the step's effect, with a new observation.
+// Prove returns nil if all facts of the step hold in a newer observation, or the first fact that does not. An executor calls it right
+// before the step's side effect, with a new observation.
 func (s Step) Prove(now Observation) error {
 	c := &cluster{record: now.Record, members: now.Members}
 	if now.Record.Revision != s.basis() {
@@ -23,7 +23,7 @@ func (s Step) Prove(now Observation) error {
 	return nil
 }
 
-// basis returns the revision of the record that the step was decided on.
+// basis returns the revision of the record on which the decision of the step is based.
 func (s Step) basis() int64 {
 	if s.Action == ActionRecord {
 		return s.Was.Revision
@@ -31,7 +31,7 @@ func (s Step) basis() int64 {
 	return s.Revision
 }
 
-// isSame reports whether pod, data and start of the server are unchanged since the observation.
+// isSame reports whether the pod, the data and the start of the server are unchanged since the observation.
 func (m Member) isSame(observed Member) bool {
 	return m.UID == observed.UID && m.Identity == observed.Identity && m.Instance == observed.Instance
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A step has no effect after one of its facts has changed.
+// A step has no effect if one of its facts has changed.
 func TestProve(t *testing.T) {
 	t.Parallel()
 	bad := func(o *Observation, _ *Want) {

@@ -10,31 +10,32 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Identity identifies the data of a member: its pod's ordinal, and the UUID of the server that wrote it. Recreated data has another UUID,
-// so that an empty volume is never mistaken for a voter's.
+// Identity identifies the data of a member: the ordinal of its pod, and the UUID of the server that wrote the data. Recreated data has
+// another UUID, so that an empty volume is never mistaken for the volume of a voter.
 type Identity struct {
 	Ordinal int    `json:"ordinal"`
 	Server  string `json:"server"`
 }
 
-// Record stores facts that no member has: which member is the primary, and which copies count.
+// Record stores facts that no member stores: the primary, and the copies that count.
 type Record struct {
-	// Epoch grows with each promotion.
+	// Epoch increases with each promotion.
 	Epoch int64 `json:"epoch"`
-	// Revision grows with each write of the record.
+	// Revision increases with each write of the record.
 	Revision int64 `json:"revision"`
 	// Formed reports whether a primary ever existed.
 	Formed  bool     `json:"formed"`
 	Primary Identity `json:"primary"`
-	// Voters are the members other than the primary whose acknowledgements count, by ordinal. Without voters, the primary is alone.
+	// Voters are the members whose acknowledgements count, by ordinal. They do not include the primary. Without voters, the primary is
+	// alone.
 	Voters []Identity `json:"voters,omitempty"`
-	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges it. 0 means that the primary is
-	// alone. 1 without voters means that the primary's commits wait.
+	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges the transaction. 0 means that
+	// the primary is alone. 1 without voters means that the primary's commits wait.
 	Acknowledgements int `json:"acknowledgements"`
 }
 
-// Promises returns the number of voters that must promise a new epoch. After that many promises, the primary of the old epoch cannot
-// acknowledge transactions any more, and one of the promising voters has each acknowledged transaction. 0 means that no other member may be
+// Promises returns the number of voters that must promise a new epoch. After that number of promises, the primary of the old epoch can no
+// longer acknowledge transactions, and one of the promising voters has each acknowledged transaction. 0 means that no other member may be
 // promoted.
 func (r Record) Promises() int {
 	if len(r.Voters) == 0 || r.Acknowledgements == 0 {
@@ -44,7 +45,7 @@ func (r Record) Promises() int {
 }
 
 // Pods returns the number of pods that must exist: those that the spec wants, and those of members whose data counts. A parked database has
-// none.
+// no pods.
 func (r Record) Pods(replicas int) int {
 	if replicas == 0 || !r.Formed {
 		return replicas
@@ -56,10 +57,10 @@ func (r Record) Pods(replicas int) int {
 	return pods
 }
 
-// IsVoter reports whether the data's copy counts.
+// IsVoter reports whether a copy of the data counts.
 func (r Record) IsVoter(id Identity) bool { return slices.Contains(r.Voters, id) }
 
-// next returns a copy with the next revision.
+// next returns a copy of the record with the next revision.
 func (r Record) next() Record {
 	r.Revision++
 	r.Voters = slices.Clone(r.Voters)
@@ -91,51 +92,53 @@ const (
 // Position is a position in a binary log.
 type Position = mysqlmember.Position
 
-// Member stores the observation of one pod and its agent.
+// Member is the observation of one pod and its agent.
 type Member struct {
 	Identity
-	// UID is the pod's; empty without a pod.
+	// UID is the UID of the pod; empty if there is no pod.
 	UID string
-	// Answers reports whether the agent answered this time. If not, only Silent and Bad of the fields below are set.
+	// Answers reports whether the agent has answered the last query. If not, only Silent and Bad of the following fields are set.
 	Answers bool
-	// Silent reports whether the agent or its server did not answer three queries in a row.
+	// Silent reports whether the agent or its server has not answered three consecutive queries.
 	Silent bool
-	// Bad reports whether, for more than ten seconds, the member was missing, was not connected although the primary admits it, or its applier
-	// had an error or lagged.
+	// Bad reports whether the member was useless for more than ten seconds: it was missing, it was not connected although the primary
+	// admits it, or its applier had an error or lagged.
 	Bad bool
 
 	Volume Volume
-	// Mark identifies the data of one server on the volume.
+	// Mark is the mark of a single server's data on the volume.
 	Mark string
 	// Instance identifies the start of the agent.
 	Instance string
-	// Running reports whether the server answers the agent.
+	// Running reports whether the server answers its agent.
 	Running bool
 	Role    Role
 	// Promised is the highest promised epoch. Revision is the highest revision of an accepted order.
 	Promised, Revision int64
-	// Ticket is the annotation of the member's pod, UsedTicket its last used ticket, and FailedTicket a ticket that the member failed to use and will
+	// Ticket is the annotation of the member's pod. UsedTicket is the last used ticket. FailedTicket is a ticket that the member has failed
+	// to use and will try again.
 	// try again.
 	Ticket, UsedTicket, FailedTicket string
-	// Outdated reports whether the StatefulSet would create a different pod, and Down whether Kubernetes reports that no server of the member runs.
+	// Outdated reports whether the StatefulSet would create a different pod. Down reports whether, according to Kubernetes, no server of
+	// the member runs.
 	Outdated, Down bool
-	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container; empty if none has.
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last termination of a container; empty if
+	// there is none.
 	WellFor time.Duration
 	Ended   string
-	// Failing reports whether the agent names a cause why the server does not run on the member's data.
+	// Failing reports whether the agent names a reason why the server does not run on the member's data.
 	Failing bool
-	// Orders is the version of the orders that the agent reads. From version 2 on, each server has a password.
+	// Orders is the version of the orders that the agent can read. Since version 2, each server has a separate password.
 	Orders int
-	// Executed are the applied transactions. Received adds those in the relay log.
+	// Executed are the applied transactions. Received adds the transactions in the relay log.
 	Executed, Received GTIDs
 
-	// Fields of a primary. Writable reports whether it accepts writes; after a demotion it does not, until the demotion is revoked. Purged
-	// are the transactions that the primary's logs no longer have. Epoch is its epoch, and Demands the number of acknowledgements that it
-	// demands. Cut are the ordinals whose connections it refuses. Servers are the servers with their own passwords, by the ordinals of
-	// their members. End is the end of its binary log, and CutEnd its end when the last connection was refused. Waiting counts the sessions
-	// that wait for an acknowledgement; it is 0 if a transaction was committed since the last look. Busy reports such a commit: members may
-	// have received a transaction of the primary that the primary shows later. Blocked reports whether sessions have waited for five
-	// seconds.
+	// Fields of a primary. Writable reports whether it accepts writes. Purged are the transactions that its logs no longer have. Epoch is
+	// its epoch. Demands is the number of acknowledgements that it demands. Cut are the ordinals whose connections it refuses. Servers are
+	// the servers with separate passwords, by the ordinals of their members. End is the end of its binary log, and CutEnd the end at which
+	// it refused the last connection. Waiting is the number of sessions that wait for an acknowledgement; it is 0 if a transaction was
+	// committed since the last query. Busy reports such a commit: members may have received a transaction that the primary shows later.
+	// Blocked reports whether sessions have waited for five seconds.
 	Writable bool
 	Purged   GTIDs
 	Epoch    int64
@@ -148,37 +151,37 @@ type Member struct {
 	Busy     bool
 	Blocked  bool
 
-	// Fields of a replica. Source is the ordinal that it was ordered to follow. SourceServer is the server to which the member is
-	// connected, possibly another server at the same address; empty without a connection, or with an older agent. Acknowledges reports
-	// whether it acknowledges, and Connected whether its receiver is connected. ReadTo is the position up to which it has the primary's
-	// log. CaughtUp reports whether it has applied everything that is older than a second.
+	// Fields of a replica. Source is the ordinal that it was ordered to follow. SourceServer is the server to which it is connected,
+	// possibly another server at the same address; empty without a connection, or with an older agent. Acknowledges reports whether it
+	// acknowledges. Connected reports whether its receiver is connected. ReadTo is the position up to which it has the primary's log.
+	// CaughtUp reports whether it has applied everything that is older than a second.
 	Source       int
 	SourceServer string
-	// Personal reports whether the member logs in with the password that only its server has.
+	// Personal reports whether the member logs in with the separate password of its server.
 	Personal     bool
 	Acknowledges bool
 	Connected    bool
 	ReadTo       Position
 	CaughtUp     bool
-	// Routed reports whether the Service points to it.
+	// Routed reports whether the Service selects the pod.
 	Routed bool
 }
 
 // usable reports whether a member's server can execute orders.
 func (m Member) usable() bool { return m.Answers && m.Running && m.Volume == VolumeOwn }
 
-// hasNoData reports whether a member answers that it has no data.
+// hasNoData reports whether a member answers and has no data.
 func (m Member) hasNoData() bool {
 	return m.Answers && (m.Volume == VolumeEmpty || m.Volume == VolumeLost)
 }
 
-// hasOther reports whether a member answers that it does not have the data of an identity. An answer without a volume proves nothing:
-// the agent could not read it.
+// hasOther reports whether a member answers and does not have the data of an identity. An answer without a volume proves nothing, because
+// the agent could not read the volume.
 func (m Member) hasOther(id Identity) bool {
 	return m.hasNoData() || m.Answers && m.Volume == VolumeOwn && m.Server != "" && m.Identity != id
 }
 
-// drained reports whether the relay log is applied.
+// drained reports whether the relay log is completely applied.
 func (m Member) drained() bool { return m.Executed.Contains(m.Received) }
 
 // WhenAlone selects the behaviour of a primary without a copy.
@@ -195,26 +198,27 @@ type Want struct {
 	// Replicas is the number of members; 0 for a parked database.
 	Replicas  int
 	WhenAlone WhenAlone
-	// Manual reports whether a failover needs a user.
+	// Manual reports whether only a user starts a failover.
 	Manual bool
-	// Members is the maximum number of members. The primary also refuses members without a pod, because a server of a removed pod may still
-	// run and acknowledge.
+	// Members is the maximum number of members. The primary also refuses members without a pod, because the server of a removed pod may
+	// still run and acknowledge.
 	Members int
 	// MaxVoters limits the number of voters: 2 of three members.
 	MaxVoters int
-	// WellFor is the time for which a pod must have been ready without a restart before the next pod is replaced.
+	// WellFor is the time for which a pod must be ready without a restart before the next pod is replaced.
 	WellFor time.Duration
 	// Switch reports whether the user wants the member To as the primary.
 	Switch bool
 	To     int
-	// AcceptLoss is the token of the loss that a user accepts: Model.Token of the state Lost.
+	// AcceptLoss is the token of the loss that a user accepts: Model.Token in the state Lost.
 	AcceptLoss string
-	// Adopt is the mark of the data of one server, which becomes the first data of a database that was never formed; empty for a new database.
+	// Adopt is the mark of a single server's data, which becomes the first data of a database that was never formed; empty for a new
+	// database.
 	Adopt string
 }
 
 // Observation is the input of a decision. Members are sorted by ordinal, one for each wanted or existing pod. The record's primary is
-// queried after the others, so a transaction that it lacks is really missing and was not written later.
+// queried after the others. So a transaction that its answer lacks is really missing, and was not written later.
 type Observation struct {
 	Record  Record
 	Members []Member

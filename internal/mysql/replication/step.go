@@ -18,41 +18,42 @@ const (
 	ActionPromise   Action = "Promise"   // make Member promise Epoch
 	ActionRecord    Action = "Record"    // replace the record Was with Record
 	ActionFollow    Action = "Follow"    // make Member follow Source, and acknowledge or not
-	ActionServe     Action = "Serve"     // make the primary demand acknowledgements and refuse the connections of CutVoters and CutOthers
-	ActionDemote    Action = "Demote"    // make the primary read-only, promise Epoch and restart; it continues unchanged if a commit still waits after two seconds
-	ActionHeartbeat Action = "Heartbeat" // make the primary write a row, which wakes a receiver that lost an event
-	ActionRoute     Action = "Route"     // point the Service to Member
-	ActionDeletePod Action = "DeletePod" // delete the pod of Member, which its StatefulSet creates again
+	ActionServe     Action = "Serve"     // make the primary demand acknowledgements, and refuse the connections of CutVoters and CutOthers
+	ActionDemote    Action = "Demote"    // make the primary read-only, promise Epoch and restart; if a commit still waits after two seconds, the primary continues unchanged
+	ActionHeartbeat Action = "Heartbeat" // make the primary write a row, which wakes a receiver that has lost an event
+	ActionRoute     Action = "Route"     // make the Service select Member
+	ActionDeletePod Action = "DeletePod" // delete the pod of Member; its StatefulSet creates a new pod
 )
 
-// Step is one effect, as data.
+// Step is one side effect, as data.
 type Step struct {
 	Action  Action
 	Message string
 
-	// Member is the observed subject of the step. The step is refused if its pod, its data or the start of its agent has changed.
+	// Member is the member to which the step applies, as observed. The step fails if its pod, its data or the start of its agent has
+	// changed.
 	Member Member
 	Ticket string
-	// Epoch and Revision are part of each order. A member refuses values older than its promise or its revision.
+	// Epoch and Revision are part of each order. A member refuses an epoch below its promise, and a revision below its own.
 	Epoch, Revision int64
 
 	Source      Identity
 	Acknowledge bool
-	Personal    bool // the member logs in with the password that only its server has
+	Personal    bool // the member logs in with the separate password of its server
 	Demands     int
-	// Servers are the servers with their own passwords, by the ordinals of their members.
+	// Servers are the servers with separate passwords, by the ordinals of their members.
 	Servers map[int]string
-	// CutVoters stay cut until the primary receives a newer revision: a delayed order cannot admit them again. Each order replaces
+	// CutVoters are refused until the primary receives a newer revision, so that a delayed order does not admit them. Each order replaces
 	// CutOthers.
 	CutVoters, CutOthers []int
 
 	Record *Record
 	Was    Record
-	// Proof holds members whose facts must hold again right before the effect.
+	// Proof holds the facts that must hold again right before the side effect.
 	Proof []Proof
 }
 
-// Proof is a fact about a member that is read again right before the effect.
+// Proof is a fact about a member. It is read again right before the side effect.
 type Proof struct {
 	Member Member
 	Fact   Fact
@@ -60,22 +61,22 @@ type Proof struct {
 	Position Position
 }
 
-// Fact names the statement of a proof.
+// Fact is the kind of a proof.
 type Fact string
 
 // The facts.
 const (
-	FactEmpty    Fact = "Empty"    // its volume has no data
-	FactSingle   Fact = "Single"   // its volume has the data of one server, with the mark as observed
-	FactPromised Fact = "Promised" // its promise and received transactions are as observed
-	FactDrained  Fact = "Drained"  // it applied all that it received
-	FactHasLog   Fact = "HasLog"   // it has the primary's log up to Position, and is connected
-	FactCut      Fact = "Cut"      // the primary refuses connections as observed
-	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
-	FactSilent   Fact = "Silent"   // it does not answer, or its data is lost
-	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
-	FactBehind   Fact = "Behind"   // it has no such transaction, and lacks one that the primary's logs do not have any more
-	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
+	FactEmpty    Fact = "Empty"    // the volume has no data
+	FactSingle   Fact = "Single"   // the volume has the data of a single server, with the observed mark
+	FactPromised Fact = "Promised" // the promise and the received transactions are as observed
+	FactDrained  Fact = "Drained"  // the member has applied everything that it has received
+	FactHasLog   Fact = "HasLog"   // the member has the primary's log up to Position, and is connected
+	FactCut      Fact = "Cut"      // the primary refuses the observed connections
+	FactServes   Fact = "Serves"   // the member is the primary of this epoch and revision, with the observed demands
+	FactSilent   Fact = "Silent"   // the member does not answer, or its data is lost
+	FactErrant   Fact = "Errant"   // the member has a transaction that the primary lacks
+	FactBehind   Fact = "Behind"   // the member has no transaction that the primary lacks, but lacks one that the primary's logs no longer have
+	FactAhead    Fact = "Ahead"    // the member has a transaction of the primary's server that the read-only primary lacks
 )
 
 // State is the state of the database.
@@ -84,18 +85,18 @@ type State string
 // The states, from the decision table of mysql-ha.
 const (
 	StateFresh         State = "Fresh"         // nothing was formed
-	StateRecordLost    State = "RecordLost"    // data exists without its latest record: a user must act
-	StateSwitching     State = "Switching"     // a higher epoch was promised
+	StateRecordLost    State = "RecordLost"    // data exists, but its latest record does not: a user must act
+	StateSwitching     State = "Switching"     // a member has promised a higher epoch
 	StateDiverged      State = "Diverged"      // two candidates each have transactions that the other lacks: a user must act
 	StatePrimaryLost   State = "PrimaryLost"   // the primary is lost and is being replaced
-	StatePrimaryUnseen State = "PrimaryUnseen" // the operator does not reach the primary, but its replicas do
+	StatePrimaryUnseen State = "PrimaryUnseen" // the operator cannot reach the primary, but the replicas can
 	StateQuorumLost    State = "QuorumLost"    // the primary is lost, and too few voters answer
-	StateLost          State = "Lost"          // the same, and data is known to be lost: a user must act
+	StateLost          State = "Lost"          // as QuorumLost, but data was lost: a user must act
 	StateRecorded      State = "Recorded"      // the primary is being brought to the recorded state
 	StateSplit         State = "Split"         // a member other than the record's primary is writable
 	StateVoterBad      State = "VoterBad"      // a voter is useless
 	StateErrant        State = "Errant"        // a member has transactions that the primary lacks
-	StateJoining       State = "Joining"       // a member gets the data, or follows
+	StateJoining       State = "Joining"       // a member copies the data, or starts to follow
 	StateGrowing       State = "Growing"       // a member becomes a voter
 	StateBlocked       State = "Blocked"       // commits wait
 	StateSwitchWanted  State = "SwitchWanted"  // the user wants another primary
@@ -107,23 +108,23 @@ const (
 // Model describes the whole database for users.
 type Model struct {
 	State State
-	// Message explains the state, and names what is awaited.
+	// Message explains the state and the awaited condition.
 	Message string
 	// Notes list further facts for the user.
 	Notes []string
-	// Token is the value of Want.AcceptLoss for this state Lost; empty for other states.
+	// Token is the value of Want.AcceptLoss in the state Lost; empty in other states.
 	Token string
 }
 
 // Decision is the result of Decide.
 type Decision struct {
 	Model Model
-	// Step is nil if the operator can only wait.
+	// Step is nil if the operator must wait.
 	Step *Step
 }
 
-// PrimaryTicket returns the ticket that lets a member become the primary of an epoch, for one start. demands is the number of
-// acknowledgements that it needs.
+// PrimaryTicket returns the ticket that allows a member to become the primary of an epoch, for one start. demands is the number of
+// acknowledgements that this primary needs.
 func PrimaryTicket(epoch, revision int64, demands int) string {
 	return fmt.Sprintf(mysqlmember.TicketPrimary+":%d:%d:%d", epoch, revision, demands)
 }
@@ -134,10 +135,10 @@ const (
 	FenceTicket = mysqlmember.TicketFence
 )
 
-// AdoptTicket returns the ticket to take the data of one server with a mark as the first data.
+// AdoptTicket returns the ticket to use the data of a single server, with this mark, as the first data.
 func AdoptTicket(mark string) string { return mysqlmember.TicketAdopt + ":" + mark }
 
-// JoinTicket returns the ticket to set the member's data aside and copy that of source, once.
+// JoinTicket returns the ticket to rename the member's data and copy the data of source, once.
 func JoinTicket(r Record, source Identity) string {
 	return fmt.Sprintf(mysqlmember.TicketJoin+":%d:%d:%s", r.Revision, source.Ordinal, source.Server)
 }

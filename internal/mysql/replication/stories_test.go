@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// teller runs a story in the model: a sequence of faults, writes and moves of agents. After each line no acknowledged transaction is lost.
+// teller runs a story in the model: a sequence of faults, writes and actions of agents. After each line, no acknowledged transaction may be
+// lost.
 type teller struct {
 	*testing.T
 	world
@@ -18,7 +19,8 @@ type teller struct {
 	harm   string
 }
 
-// passes runs the operator and the agents until they rest. They write nothing, the faults stay, and moves that begin with words do not happen.
+// passes runs the operator and the agents until no step is left. Clients write nothing, and the faults stay. Moves whose names begin with
+// one of the given words do not happen.
 func (s *teller) passes(without ...string) State {
 	s.Helper()
 	for range 400 {
@@ -31,7 +33,7 @@ func (s *teller) passes(without ...string) State {
 			return d.Model.State
 		}
 	}
-	s.Fatal("it does not rest")
+	s.Fatal("the operator and the agents do not come to rest")
 	return ""
 }
 
@@ -45,7 +47,7 @@ func (s *teller) step() Decision {
 	return d
 }
 
-// happens makes moves or faults happen, by their beginnings.
+// happens makes the moves or faults happen whose names begin with these texts.
 func (s *teller) happens(lines ...string) {
 	s.Helper()
 	for _, line := range lines {
@@ -55,7 +57,7 @@ func (s *teller) happens(lines ...string) {
 	}
 }
 
-// move makes the first move, or with faults the first fault, that is accepts. It reports whether there was one.
+// move makes the first move happen for which is returns true, or with faults the first such fault. It reports whether there was one.
 func (s *teller) move(is func(how string) bool, faults bool) (moved bool) {
 	now := s.world
 	visit := func(how string, next world, harm string) {
@@ -95,8 +97,9 @@ func onePromise(want Want, o Observation) Decision {
 	return d
 }
 
-// Stories of the design: a primary that is killed while a commit waits, a lost volume together with a member that the operator does not
-// reach, an older record that is restored, and an operator that ends after a promise. `make verify GROUPS=mysql` runs others with real servers.
+// Stories of the design: a primary that is killed while a commit waits, a lost volume while the operator cannot reach another member, an
+// older record that is restored, and an operator that ends after a promise. `make verify GROUPS=mysql` runs other stories with real
+// servers.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, decide Decider) *teller {
@@ -196,7 +199,7 @@ func TestStories(t *testing.T) {
 		s.happens("the operator reaches 0", "link 1 is back", "link 2 is back")
 		healthy(s)
 		if s.record.primary.ordinal != 0 || s.record.epoch != 2 {
-			t.Errorf("the primary that answers does not stay: %+v", s.record)
+			t.Errorf("the primary answers, but was replaced: %+v", s.record)
 		}
 	})
 }

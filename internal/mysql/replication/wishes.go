@@ -5,9 +5,8 @@ package replication
 
 import "slices"
 
-// broken deletes a pod that cannot run if its StatefulSet would create a different pod, because the user may have fixed the cause. The
-// deletion ends no server, because none runs in the pod. If the latest change failed on another member, the pod is kept: it may serve
-// again.
+// broken deletes a pod that cannot run if its StatefulSet would create a different pod, because the user may have fixed the cause. No
+// server runs in the pod. If the latest change has failed on another member, it keeps the pod, which may serve again.
 func (c *cluster) broken() *Decision {
 	var failed *Member
 	if _, answers := c.primary(); answers {
@@ -29,7 +28,7 @@ func (m Member) cannotStart() bool {
 	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
 }
 
-// mostVoters returns the number of voters that the record may have. A primary that must leave needs a voter that stays a member.
+// mostVoters returns the maximum number of voters in the record. A primary that must leave needs a voter that remains a member.
 func (c *cluster) mostVoters(p Member) int {
 	stays := func(id Identity) bool { return id.Ordinal < c.want.Replicas }
 	switch {
@@ -41,8 +40,8 @@ func (c *cluster) mostVoters(p Member) int {
 	return len(c.record.Voters) + 1
 }
 
-// leaving returns the healthy voters that must leave. These are the unwanted voters, if the primary is a wanted member, and the voter
-// whose pod is restarted next. A single voter is restarted without leaving, and commits wait for it.
+// leaving returns the healthy voters that must leave: unwanted voters, provided that the primary is a wanted member, and the voter whose
+// pod is restarted next. A single voter is restarted without leaving, and commits wait for it.
 func (c *cluster) leaving() []Identity {
 	if c.record.Primary.Ordinal >= c.want.Replicas {
 		return nil
@@ -59,8 +58,8 @@ func (c *cluster) leaving() []Identity {
 	return surplus
 }
 
-// nextToRoll returns the outdated member that is restarted next while all others are healthy: first members that are not voters, then
-// voters, and never the primary.
+// nextToRoll returns the outdated member to restart next, provided that all others are healthy. Members that are not voters come first,
+// then voters. It never returns the primary.
 func (c *cluster) nextToRoll() *Member {
 	var next *Member
 	for _, isVoter := range []bool{false, true} {
@@ -87,7 +86,7 @@ func (c *cluster) nextToRoll() *Member {
 // isSettled reports whether a pod has been ready without a restart for long enough.
 func (c *cluster) isSettled(m Member) bool { return m.WellFor >= c.want.WellFor }
 
-// failed returns a member whose pod has the latest revision, has not settled, and has a container that ended; or nil.
+// failed returns a member whose pod has the latest revision and is not settled, and in which a container has ended; nil for none.
 func (c *cluster) failed() *Member {
 	for _, m := range c.members {
 		if m.UID != "" && !m.Outdated && m.Ended != "" && !c.isSettled(m) {
@@ -97,7 +96,7 @@ func (c *cluster) failed() *Member {
 	return nil
 }
 
-// unsettled returns the first wanted member whose pod is not settled, except a given member, or nil.
+// unsettled returns the first wanted member, except the given one, whose pod is not settled; nil for none.
 func (c *cluster) unsettled(except int) *Member {
 	for ordinal := range c.want.Replicas {
 		if m := c.at(ordinal); ordinal != except && !c.isSettled(m) {
@@ -117,7 +116,7 @@ func (c *cluster) isOutdated() bool {
 	return slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal < c.want.Replicas })
 }
 
-// roll restarts outdated pods, one at a time. The primary is restarted last, after another member has become the primary (see target).
+// roll restarts outdated pods one at a time. The primary is restarted last, after another member has become the primary (see target).
 func (c *cluster) roll() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -128,7 +127,7 @@ func (c *cluster) roll() *Decision {
 	case next != nil && (!c.record.IsVoter(next.Identity) || len(c.record.Voters) == 1):
 		return c.do(StateRolling, c.order(ActionDeletePod, *next), "member %d is restarted with its new pod", next.Ordinal)
 	case next != nil:
-		return nil // first it ceases to be a voter
+		return nil // the member must first cease to be a voter
 	case !c.isOutdated():
 		return nil
 	case c.failed() != nil:

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// size is the number of members of a world. txns is its maximum number of transactions.
+// size is the number of members of a world. txns is the maximum number of transactions.
 const (
 	size = 3
 	txns = 3
@@ -20,17 +20,17 @@ const (
 
 var errRefused = errors.New("refused")
 
-// mMember is a member with its agent. Transactions are bits: written are those in its binary log, received those and the ones in its relay
-// log. restart keeps only the persistent fields.
+// mMember is a member with its agent. Transactions are bits: written are the transactions in its binary log, and received are these and the
+// transactions in its relay log. restart keeps only the persistent fields.
 type mMember struct {
 	up                         bool
 	outdated                   bool
-	uid                        uint8 // of its pod
+	uid                        uint8 // UID of its pod
 	server                     uint8 // 0: an empty volume
 	written, received          uint8
 	promised, revision         uint8
 	used                       mTicket
-	ticket                     mTicket // the annotation of its pod; the last one counts
+	ticket                     mTicket // annotation of its pod; the last one counts
 	role                       Role
 	epoch, demands             uint8
 	cutVoters, cutOthers, done uint8 // done are committed transactions
@@ -73,29 +73,29 @@ type mStep struct {
 	demands             uint8
 	cutVoters, cutOther uint8
 	record              mRecord
-	was                 uint8 // revision
+	was                 uint8 // revision of the record
 }
 
 // budget limits the faults that may still happen.
 type budget struct{ crashes, cuts, losses, stale, writes uint8 }
 
-// rules lists the rules that a negative control breaks.
+// rules are the rules that a negative control breaks.
 type rules struct{ gracefulDemotion, learnerAcknowledges, anyRevision, timeout, noPromiseOnDisk, clearsCut, hastyDemotion bool }
 
 type world struct {
 	members [size]mMember
 	record  mRecord
-	servers uint8       // number of servers created
+	servers uint8       // number of created servers
 	links   uint8       // disconnected pairs, by the bit of link
 	unseen  uint8       // members that the operator cannot reach
-	acked   uint8       // transactions whose acknowledgement the client has
+	acked   uint8       // transactions whose acknowledgement the client has received
 	next    uint8       // number of the next transaction
-	author  [txns]uint8 // the servers that wrote the transactions
+	author  [txns]uint8 // servers that wrote the transactions
 	acker   [8]uint8
 	held    mStep
-	to      uint8  // the primary that the user wants is to-1; 0: none
-	wants   uint8  // number of members that the spec wants; 0: all
-	late    string // violation of an acknowledgement that a step caused
+	to      uint8  // 1 plus the member that the user wants as the primary; 0: none
+	wants   uint8  // number of members in the spec; 0: all
+	late    string // invariant that a step has violated by an acknowledgement
 	left    budget
 }
 
@@ -217,15 +217,15 @@ func (t mTicket) text() string {
 	return ""
 }
 
-// setKey identifies a set of transactions with the servers that wrote them.
+// setKey identifies a set of transactions together with the servers that wrote them.
 type setKey struct {
 	mask   uint8
 	author [txns]uint8
 }
 
-var namedSets sync.Map // of GTIDs, by setKey
+var namedSets sync.Map // GTIDs by setKey
 
-// set returns transactions with the names of the servers that wrote them.
+// set returns transactions as GTIDs with the names of the servers that wrote them.
 func (w *world) set(mask uint8) GTIDs {
 	key := setKey{mask, w.author}
 	if set, is := namedSets.Load(key); is {
@@ -244,7 +244,7 @@ func (w *world) set(mask uint8) GTIDs {
 	return set
 }
 
-// busy returns the observation of a primary that commits transactions between looks while sessions wait. It returns false if no session
+// busy returns the observation of a primary that commits transactions between queries while sessions wait. It returns false if no session
 // waits.
 func (w *world) busy() (o Observation, is bool) {
 	o = w.view()
@@ -256,7 +256,7 @@ func (w *world) busy() (o Observation, is bool) {
 	return o, is
 }
 
-// needless describes a step that sets a member's data aside although the primary has all of it.
+// needless describes a step that replaces a member's data although the primary has all of this data.
 func (w *world) needless(s *Step) string {
 	m, p := &w.members[s.Member.Ordinal], &w.members[w.record.primary.ordinal]
 	if s.Action == ActionTicket && strings.HasPrefix(s.Ticket, "join:") && m.server != 0 && m.received&^p.written == 0 {
@@ -328,8 +328,8 @@ func pack(s *Step) mStep {
 	return m
 }
 
-// take executes a step's effect, unless the API server or an agent refuses it. The model omits the operator's proofs: a delayed step has
-// none.
+// take carries out a step's effect, unless the API server or an agent refuses it. The model omits the operator's proofs, because a delayed
+// step has none.
 func (w *world) take(s mStep, broken rules) error {
 	if s.action == ActionRecord {
 		if w.record.revision != s.was {
@@ -366,7 +366,7 @@ func (w *world) take(s mStep, broken rules) error {
 			return errRefused
 		}
 		isSame := m.role == RoleReplica && m.source == s.source && m.acknowledges == s.acknowledge
-		if m.written != m.received && !isSame { // it stops, applies its relay log, and refuses
+		if m.written != m.received && !isSame { // the member stops, applies its relay log, and refuses the order
 			m.promised, m.revision, m.role, m.acknowledges = s.epoch, s.revision, RoleNone, false
 			return errRefused
 		}

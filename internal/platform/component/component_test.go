@@ -27,7 +27,7 @@ const everything = `{
 	mysql: {}, eureka: {}, uuc: {thirdParty: {url: "http://a"}}, web: {}, proxy: {}, gateway-web: {}, gateway-master: {}, trd-adapter: {},
 	es-adapter: {}, ds-adapter: {}, auth: {}, api-manager: {}, `
 
-// edges prints a graph: each component with the components that it waits for.
+// edges prints a graph: each component, and the components for which it waits.
 func edges(g *Graph) []string {
 	lines := []string{}
 	for _, c := range g.Components {
@@ -161,7 +161,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// A kind is given by its name or its number.
+// The spec gives a kind by name or by number.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	kinds := []Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}

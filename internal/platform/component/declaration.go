@@ -9,15 +9,15 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Declaration holds one component's part of the spec. Fields is nil if the component is not declared.
+// Declaration has the part of the spec for one component. Fields is nil if the component is not declared.
 type Declaration struct {
-	// Fields is the whole part, a pointer to the API's type.
+	// Fields is the whole part, as a pointer to the API's type.
 	Fields any
 
-	Name      string // of its objects; empty for the default
+	Name      string // name of its objects; empty for the default
 	DependsOn []dsv1.ComponentName
 
-	// The parts of Fields, each nil where the API's type has none.
+	// Parts of Fields; nil if the API's type lacks the part.
 	Workload   *dsv1.Workload
 	Middleware *dsv1.Middleware
 	MySQL      *dsv1.MySQL
@@ -31,7 +31,7 @@ type Declaration struct {
 	CronJob    *dsv1.CronJob
 }
 
-// IsResource reports whether the component is a resource of another kind, unless it runs elsewhere.
+// IsResource reports whether the component is a resource of another kind (unless it runs outside of the cluster).
 func (d *Declaration) IsResource() bool { return d.Redis != nil || d.Etcd != nil || d.MongoDB != nil }
 
 // PodTemplate returns the podTemplate for the component's pods, or nil.
@@ -93,8 +93,8 @@ func ofMySQL(m *dsv1.MySQL) Declaration {
 	return d
 }
 
-// probe returns the workload of the probe of a component that is a resource or runs elsewhere. It has only the fields for scheduling and
-// annotations.
+// probe returns the workload of a probe, for a component that is a resource or runs outside of the cluster. It has only the fields for
+// scheduling and annotations.
 func probe(scheduling dsv1.SchedulingFields, annotations map[string]string) *dsv1.Workload {
 	return &dsv1.Workload{SchedulingFields: scheduling, PodFields: dsv1.PodFields{Annotations: annotations}}
 }
@@ -132,7 +132,7 @@ func ofRedis(r *dsv1.Redis) Declaration {
 	return d
 }
 
-// userDeclared lists the components that the user declares in addition to the product's.
+// userDeclared returns the components that the user declares in addition to those of the product.
 func userDeclared(spec *dsv1.DataServiceSpec) []Component {
 	var found []Component
 	for i := range spec.AdditionalServices {

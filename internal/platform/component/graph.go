@@ -22,28 +22,28 @@ type Component struct {
 	Chart              string
 	Kind               Kind
 	HasProductDefaults bool   // the microservice chart has product defaults for it
-	Path               string // in the spec, such as spec.auth
+	Path               string // path in the spec, such as spec.auth
 
-	// Requires are the components that this one needs, in the order of the graph.
+	// Requires are the components that this component needs, in the order of the graph.
 	Requires []dsv1.ComponentName
-	// Calls are further components that this one connects to at run time.
+	// Calls are additional components to which this component connects at run time.
 	Calls []dsv1.ComponentName
-	// WaitsFor are the components that must be ready before a new revision of this one starts. They are its Requires, or, if components
-	// start one at a time, its predecessor.
+	// WaitsFor are the components that must be ready before a new revision of this component starts: its Requires, or, if components start
+	// one at a time, its predecessor.
 	WaitsFor []dsv1.ComponentName
 
-	// ChecksMembers adds the template of Jobs that judge whether one server can become several members.
+	// ChecksMembers adds the template of Jobs that judge whether a single server can become several members.
 	ChecksMembers bool
 
-	Declaration // its part of the spec
+	Declaration // the component's part of the spec
 }
 
-// Graph holds the declared components, each after all its dependencies.
+// Graph holds the declared components. Each comes after all its dependencies.
 type Graph struct {
 	Components []Component
 }
 
-// Get returns the component of a name, or nil if it is not declared.
+// Get returns the component with a name, or nil if it is not declared.
 func (g *Graph) Get(name dsv1.ComponentName) *Component {
 	for i := range g.Components {
 		if g.Components[i].Name == name {
@@ -53,7 +53,7 @@ func (g *Graph) Get(name dsv1.ComponentName) *Component {
 	return nil
 }
 
-// Callers returns the components that connect to the component of a name.
+// Callers returns the components that connect to the component with a name.
 func (g *Graph) Callers(name dsv1.ComponentName) []dsv1.ComponentName {
 	var callers []dsv1.ComponentName
 	for i := range g.Components {
@@ -111,8 +111,8 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	return append(found, userDeclared(spec)...), nil
 }
 
-// setKind sets the kind of middleware. A Redis, etcd or MongoDB that runs elsewhere has other object names: the names of a cluster that the
-// operator ran before stay in use until that cluster is no longer needed.
+// setKind sets the kind of middleware. A Redis, etcd or MongoDB outside of the cluster has other object names: a cluster that the operator
+// ran before keeps the usual names until it is no longer needed.
 func (c *Component) setKind() error {
 	switch {
 	case c.Redis != nil && c.Redis.Kind != "":
@@ -129,7 +129,7 @@ func (c *Component) setKind() error {
 			return render.FieldError(c.Path+".kind", "must be %s, not '%s'", kindList, c.Middleware.Kind.String())
 		}
 	case c.Name == Eureka && c.Workload.Replica != nil && *c.Workload.Replica > 1:
-		c.Kind = StatefulSet // registries address one another by names that only pods of a StatefulSet have
+		c.Kind = StatefulSet // registries address each other by names that only pods of a StatefulSet have
 	}
 	if c.MySQL != nil && c.MySQL.IsReplicated() {
 		if c.Kind != StatefulSet {
@@ -146,7 +146,7 @@ func (c *Component) setKind() error {
 	return nil
 }
 
-// kinds, in the order of their numbers.
+// kinds has the kinds in the order of their numbers.
 var kinds = []Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}
 
 const kindList = "Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)"
@@ -161,16 +161,17 @@ func kindOf(k intstr.IntOrString) (Kind, bool) {
 	return kinds[k.IntVal], true
 }
 
-// isUsers reports whether a component is declared by the user and not part of the product.
+// isUsers reports whether a component is declared by the user, and is not part of the product.
 func (c *Component) isUsers() bool {
 	return c.Middleware == nil && !c.IsResource() && !c.HasProductDefaults
 }
 
-// newer are the names of components that a user's service may have if the spec does not declare that component: such services are older
+// newer are the names of components that a user's service may have if the spec does not declare the component: such services may be older
+// than the fields of these components.
 // than the fields.
 var newer = []dsv1.ComponentName{Redis, Etcd, MongoDB}
 
-// checkNames refuses two components of one name.
+// checkNames refuses two components with the same name.
 func checkNames(components []Component) error {
 	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {
@@ -192,8 +193,8 @@ func checkNames(components []Component) error {
 	return nil
 }
 
-// connect completes each component's edges: the product's services depend on all middleware, then come the table's edges, then the user's.
-// Table edges to undeclared components are dropped; user edges to undeclared components are an error.
+// connect sets each component's edges: the product's services depend on all middleware; then the edges of the table, then the user's edges.
+// It drops the table's edges to undeclared components. A user's edge to an undeclared component is an error.
 func connect(components []Component) error {
 	isDeclared := func(name dsv1.ComponentName) bool {
 		return slices.ContainsFunc(components, func(c Component) bool { return c.Name == name })
@@ -219,7 +220,7 @@ func connect(components []Component) error {
 	return nil
 }
 
-// declaredBut returns the end of a sentence with the names of all components except one; "" for none.
+// declaredBut returns the end of a sentence with the names of all components except one; "" if there is no other.
 func declaredBut(components []Component, one dsv1.ComponentName) string {
 	var names []string
 	for _, c := range components {
@@ -233,8 +234,7 @@ func declaredBut(components []Component, one dsv1.ComponentName) string {
 	return "; declared are " + strings.Join(names, ", ")
 }
 
-// order sorts components so that each comes after its dependencies, and otherwise in the
-// order of the table.
+// order sorts components so that each comes after its dependencies. Otherwise it keeps the order of the table.
 func order(components []Component) ([]Component, error) {
 	done := map[dsv1.ComponentName]bool{}
 	ordered := make([]Component, 0, len(components))
@@ -251,8 +251,8 @@ func order(components []Component) ([]Component, error) {
 	return ordered, nil
 }
 
-// cycleError names one cycle among the components that are not done. A cycle exists, because each of these components waits for another
-// one.
+// cycleError returns an error that names one cycle among the components that are not done. There is a cycle, because each of these
+// components waits for another of them.
 func cycleError(components []Component, done map[dsv1.ComponentName]bool) error {
 	byName := map[dsv1.ComponentName]Component{}
 	var at dsv1.ComponentName

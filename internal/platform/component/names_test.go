@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 	assert.Assert(t, g.Get("auth") == nil)
 }
 
-// The table and the API have the same components: each is read from its field.
+// The table and the API have the same components. Each is read from its field in the API.
 func TestTheTableIsTheAPI(t *testing.T) {
 	t.Parallel()
 	var fields []string
@@ -60,7 +60,7 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		assert.Equal(t, len(g.Components), 1)
 		c := g.Components[0]
 		assert.Equal(t, string(c.Name), name)
-		if !isResource { // its image is not the probe's
+		if !isResource { // the image of a resource is not that of the probe
 			assert.Equal(t, c.Workload.Image, "marker")
 		}
 		_, isService := value.Interface().(*dsv1.Service)
@@ -85,7 +85,7 @@ func TestTheTableIsTheAPI(t *testing.T) {
 	assert.Equal(t, TableIndex(Platform), -1)
 }
 
-// Callers are the components that require another, and those in the product's routes. A sequential start does not change them.
+// Callers are the components that require another component, and those in the product's routes. A sequential start does not change them.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"Dependency", "Sequential"} {
@@ -102,7 +102,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// Registries address one another by the names of a StatefulSet's pods.
+// Registries address each other by the names of a StatefulSet's pods.
 func TestSeveralRegistries(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]Kind{

@@ -18,11 +18,11 @@ const (
 	StatefulSet Kind = "StatefulSet"
 	DaemonSet   Kind = "DaemonSet"
 	ThirdParty  Kind = "ThirdParty"
-	CronJob     Kind = "CronJob" // of cronJobs only
-	Managed     Kind = "Managed" // one resource of another kind, of this operator or of MongoDB's
+	CronJob     Kind = "CronJob" // only for cronJobs
+	Managed     Kind = "Managed" // one resource of another kind, of this operator or of MongoDB's operator
 )
 
-// The charts that components are rendered from.
+// The charts from which components are rendered.
 const (
 	ChartMicroservice = "microservice"
 	ChartMySQL        = "mysql"
@@ -32,10 +32,10 @@ const (
 	ChartRedis        = "redis"
 	ChartEtcd         = "etcd"
 	ChartMongoDB      = "mongodb"
-	ChartReplicated   = "mysqlmembers" // of a MySQL with several members
+	ChartReplicated   = "mysqlmembers" // for a MySQL with several members
 )
 
-// The components that code refers to by name.
+// The components to which code refers by name.
 const (
 	MySQL         dsv1.ComponentName = "mysql"
 	UUC           dsv1.ComponentName = "uuc"
@@ -54,7 +54,7 @@ const (
 	Web           dsv1.ComponentName = "web"
 )
 
-// Platform is the value of the component label on objects that all components share. No component has that name.
+// Platform is the value of the component label on objects that all components have in common. No component has this name.
 const Platform = "platform"
 
 // definition is one row of the component table.
@@ -65,11 +65,11 @@ type definition struct {
 	kind       Kind                 // default kind
 	preset     bool                 // the microservice chart has product defaults for it
 	after      []dsv1.ComponentName // edges in addition to "middleware before services"
-	calls      []dsv1.ComponentName // connects to these at run time, without waiting for them
+	calls      []dsv1.ComponentName // connects to these components at run time, without waiting for them
 	spec       func(*dsv1.DataServiceSpec) Declaration
 }
 
-// table lists every component of the product in display order. A new component needs a row here, its field in the API and its chart.
+// table lists every component of the product in display order. A new component needs a row here, a field in the API and a chart.
 var table = []definition{
 	{name: MySQL, objectName: "mysql-dataservice", chart: ChartMySQL, kind: StatefulSet,
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofMySQL(s.MySQL) }},
@@ -93,7 +93,7 @@ var table = []definition{
 	product(definition{name: GatewayMaster, calls: []dsv1.ComponentName{DSAdapter, ESAdapter, TRDAdapter},
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.GatewayMaster) }}),
 	product(definition{name: GatewayWeb, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.GatewayWeb) }}),
-	// The routes in its application.yml.
+	// The routes in the proxy's application.yml.
 	product(definition{name: Proxy, calls: []dsv1.ComponentName{APIManager, Auth, DSAdapter},
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.Proxy) }}),
 	// nginx resolves the names of its upstreams when it starts.
@@ -112,7 +112,7 @@ func DefaultObjectName(name dsv1.ComponentName) string {
 	return table[TableIndex(string(name))].objectName
 }
 
-// TableIndex returns the index of a component in the table. It returns -1 for shared objects, and the length of the table for a user's
+// TableIndex returns the index of a component in the table. It returns -1 for common objects, and the length of the table for a user's
 // component.
 func TableIndex(name string) int {
 	if name == Platform {

@@ -75,7 +75,7 @@ func secretsOf(pod map[string]any) []string {
 }
 
 // Only backup pods have the credentials of the store. Only pods that read a backup have the private key. Each pod has the password of its
-// account, and all reach the server at the port of its Service.
+// account. All pods connect to the server at the port of the server's Service.
 func TestBackupsHaveWhatTheyNeedAndNoMore(t *testing.T) {
 	t.Parallel()
 	const users = "mysql-dataservice-users"
@@ -127,7 +127,7 @@ func withAgent(t *testing.T, text string) []*unstructured.Unstructured {
 	return objects
 }
 
-// The agent logs in to a mysql elsewhere, unless the spec gives a check. Its pod restarts with a new password.
+// The agent logs in to a mysql outside of the cluster, unless the spec sets a check. The agent's pod restarts when the password changes.
 func TestTheAgentLogsInElsewhere(t *testing.T) {
 	t.Parallel()
 	const spec = "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: a, namespace: b}\nspec: {%s: {kind: 3, thirdParty: {url: '%s', %s}}}\n"
@@ -156,8 +156,8 @@ func TestTheAgentLogsInElsewhere(t *testing.T) {
 	}
 }
 
-// backup.podTemplate applies to every backup pod, including that of the archive, which has another container name, and to no pod of the
-// database.
+// backup.podTemplate applies to every backup pod, including the archive's pod, whose container has another name. It applies to no pod of
+// the database.
 func TestPodTemplateOfBackupsReachesTheirPodsAlone(t *testing.T) {
 	t.Parallel()
 	objects := withAgent(t, backedUp+`      podTemplate:
@@ -181,8 +181,8 @@ func TestPodTemplateOfBackupsReachesTheirPodsAlone(t *testing.T) {
 	assert.Equal(t, seen, 5)
 }
 
-// With method Files, the pod of a backup has a volume like the database's, the configuration of the database, and memory for a server. Nothing
-// else changes but the list of accounts, which restarts nothing.
+// With method Files, the backup pod has a volume like the database's, the configuration of the database, and memory for a server. The only
+// other change is the list of accounts, which restarts nothing.
 func TestCopiedFilesHaveAVolume(t *testing.T) {
 	t.Parallel()
 	dumps := withAgent(t, backedUp)
@@ -214,7 +214,7 @@ func TestCopiedFilesHaveAVolume(t *testing.T) {
 	assert.Assert(t, !strings.Contains(string(text), "scratch"), "%s", text)
 }
 
-// inputs returns the DataServices that the tests render: name to file.
+// inputs returns the DataServices that the tests render, as name -> file.
 func inputs(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -250,7 +250,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A golden file without an input would always pass.
+// Every golden file has an input: otherwise unused files would pass unnoticed.
 func TestEveryGoldenFileHasAnInput(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/golden/*.yaml")
@@ -262,7 +262,7 @@ func TestEveryGoldenFileHasAnInput(t *testing.T) {
 	}
 }
 
-// A password from the spec is in one Secret only, neither plain nor encoded anywhere else.
+// A password from the spec is in one Secret. No other object has it, neither in plain text nor encoded.
 func TestPasswordsAreInSecretsAlone(t *testing.T) {
 	t.Parallel()
 	const password = "distinctive-inline-password"
@@ -278,7 +278,7 @@ func TestPasswordsAreInSecretsAlone(t *testing.T) {
 	assert.DeepEqual(t, holders, []string{"Secret/mysql-dataservice-third-party"})
 }
 
-// A new password in the spec restarts auth, which logs in with it, but not web.
+// A new password in the spec restarts auth, which logs in with the password, but not web.
 func TestANewPasswordRestartsItsUsers(t *testing.T) {
 	t.Parallel()
 	ds, before := objectsOf(t, "testdata/mysql-third-party-inline.yaml")

@@ -21,7 +21,7 @@ type Users struct {
 }
 
 // clean returns the name of the Secret from which containers get a user's account: the user's Secret, or the operator's copy if a value has
-// a trailing newline. A container cannot remove the newline from its environment.
+// a trailing newline. (A container cannot remove the newline from its environment.)
 func (p *planner) clean(c *component.Component, secret string, keep bool, keys ...string) (string, error) {
 	if p.others == nil {
 		return secret, nil
@@ -38,7 +38,7 @@ func (p *planner) clean(c *component.Component, secret string, keep bool, keys .
 	case used && c.MySQL != nil && (c.MySQL.Backup != nil || c.MySQL.RestoreFrom != nil || c.MySQL.ImportFrom != nil):
 		return "", fmt.Errorf("%s: Secret %s has a value with a newline or another control character, with which the database was made, and a restored one would be without: "+
 			"change that password in the database and in the Secret", c.Name, secret)
-	case used: // release 0.2.0 used such values unchanged: running workloads continue with them
+	case used: // release 0.2.0 used such values unchanged: running workloads keep them
 		return secret, nil
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", c.Name, err)

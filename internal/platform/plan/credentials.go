@@ -31,14 +31,16 @@ const (
 	keyGatewayPassword = "gateway-password"
 	keyChecksum        = "checksum-key"
 
-	serviceAccount = "dataservice" // the database account of the services
+	serviceAccount = "dataservice" // database account of the services
 	gatewayAdmin   = "admin"
 )
 
-// Lookup returns the live object of a kind (Secret or PersistentVolumeClaim) and name if it belongs to this DataService, or nil.
+// Lookup returns the live object (Secret or PersistentVolumeClaim) with a kind and name if the object belongs to this DataService;
+// otherwise nil.
 type Lookup func(kind, name string) (*unstructured.Unstructured, error)
 
-// LostError reports that data exists but its password is lost: the API server has no such Secret. A new password would not open the data.
+// LostError reports that data exists but its password is lost: the API server has no Secret with the password. A new password would not
+// open the data.
 type LostError struct{ Secret, Claim string }
 
 func (e *LostError) Error() string {
@@ -46,17 +48,17 @@ func (e *LostError) Error() string {
 		e.Claim, e.Secret, keyRootPassword, keyUsername, keyPassword)
 }
 
-// SecretsPlan holds the Secrets of a DataService and their names for the charts.
+// SecretsPlan holds the Secrets of a DataService, and their names for the charts.
 type SecretsPlan struct {
 	Secrets     []*unstructured.Unstructured
 	Credentials values.Credentials
-	// MongoDBPassword is the password of the services' account of MongoDB, or "" while the user's Secret with the password does not exist.
+	// MongoDBPassword is the password of the services' account in MongoDB; "" while the user's Secret with the password does not exist.
 	MongoDBPassword string
 }
 
 type secretData map[string]string
 
-// Plan returns the planned Secrets of a DataService. If users is nil, it does not read Secrets of users.
+// Plan returns the planned Secrets of a DataService. If users is nil, it does not read users' Secrets.
 func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup, users *Users) (*SecretsPlan, error) {
 	p := &planner{keeper: k, ds: ds, lookup: lookup, others: users, plan: &SecretsPlan{}}
 	if err := p.platform(graph); err != nil {
@@ -133,13 +135,13 @@ func (p *planner) mysql(c *component.Component) error {
 	return p.add(name, string(c.Name), d, keep)
 }
 
-// users plans the passwords of further accounts of the database.
+// users plans the passwords of the database's further accounts.
 func (p *planner) users(c *component.Component, keep bool) error {
 	var names []string
 	for _, user := range c.MySQL.Users {
 		names = append(names, user.Name)
 	}
-	if b := c.MySQL.Backup; b != nil && c.Kind != component.Managed { // members have accounts for that
+	if b := c.MySQL.Backup; b != nil && c.Kind != component.Managed { // members have separate accounts for backups
 		names = append(names, values.BackupAccount)
 		if b.PointInTime != nil {
 			names = append(names, values.ArchiveAccount)
@@ -157,7 +159,7 @@ func (p *planner) users(c *component.Component, keep bool) error {
 	return p.add(name, string(c.Name), d, keep)
 }
 
-// checkLost refuses to generate a password for data that was created with another.
+// checkLost refuses to generate a password for data that was created with another password.
 func (p *planner) checkLost(secret string, c *component.Component) error {
 	if c.Kind == component.DaemonSet || p.keeper.recall(p.ds, secret) != nil {
 		return nil
@@ -192,7 +194,7 @@ func (p *planner) thirdParty(c *component.Component) error {
 	return err
 }
 
-// redis sets the name of the Secret with the password of Redis. The Secret of a RedisCluster is created and kept by its kind.
+// redis sets the name of the Secret with the password of Redis. The kind RedisCluster creates and keeps the Secret of a RedisCluster.
 func (p *planner) redis(c *component.Component) error {
 	found := &p.plan.Credentials
 	if c.Kind != component.ThirdParty {
@@ -200,7 +202,7 @@ func (p *planner) redis(c *component.Component) error {
 		if secret := c.Redis.CredentialsSecret; secret != "" {
 			isCut, err := p.isCut(secret, keyPassword)
 			if found.RedisSecret = secret; isCut {
-				found.RedisSecret = c.ObjectName + "-password" // the RedisCluster's copy
+				found.RedisSecret = c.ObjectName + "-password" // the copy of the RedisCluster
 			}
 			return err
 		}
@@ -225,13 +227,13 @@ func (p *planner) redis(c *component.Component) error {
 	return err
 }
 
-// mongodb plans the password of the services' account of MongoDB. A lost password is generated again without a check: MongoDB's operator
-// sets the new one.
+// mongodb plans the password of the services' account in MongoDB. A lost password is generated again without a check, because MongoDB's
+// operator then sets the new password.
 func (p *planner) mongodb(c *component.Component) (err error) {
 	if secret := c.MongoDB.CredentialsSecret; secret != "" {
 		if p.others != nil {
 			given, _, err := p.keeper.users.Read(p.ds.Namespace, secret, p.others.Live, keyPassword)
-			if given == nil && err == nil { // it does not exist
+			if given == nil && err == nil { // the Secret does not exist
 				p.plan.Credentials.MongoDBSecret = secret
 				return nil
 			}
@@ -262,7 +264,7 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 	}
 	username, secretText := d[keyUsername], d[keyPassword]
 	// The checksum is keyed: otherwise its annotation on pods would help to guess a weak password. The key is the secret of the product's
-	// services or, without these, a separate secret.
+	// services; if there are none, it is a separate secret.
 	key := p.jwt
 	if key == "" {
 		if d, err = p.fill(secret, d, keyChecksum); err != nil {
@@ -275,7 +277,7 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 	return secret, hex.EncodeToString(mac.Sum(nil)[:12]), p.add(secret, string(c.Name), d, false)
 }
 
-// fill completes fixed values with values for the given keys: those of the live Secret, else the cached ones, else new ones.
+// fill adds values for the given keys to fixed values: from the live Secret, or else from the cache, or else new values.
 func (p *planner) fill(name string, fixed secretData, keys ...string) (secretData, error) {
 	live, err := p.lookup("Secret", name)
 	if err != nil {

@@ -31,12 +31,12 @@ const (
 	claim          = "data-mysql-dataservice-0"
 )
 
-// fixture is a DataService in a fake namespace with live objects.
+// fixture is a DataService with live objects in a fake namespace.
 type fixture struct {
 	t      *testing.T
 	ds     *dsv1.DataService
 	live   map[string]*unstructured.Unstructured // kind/name
-	fails  string                                // a kind that cannot be read
+	fails  string                                // kind whose objects cannot be read
 	asked  []string                              // kind/name of each read
 	others *Users
 }
@@ -73,7 +73,7 @@ func (f *fixture) plan(k *Keeper) *SecretsPlan {
 	return p
 }
 
-// create makes the planned Secrets live.
+// create makes the planned Secrets live objects.
 func (f *fixture) create(p *SecretsPlan) {
 	for _, secret := range p.Secrets {
 		f.live["Secret/"+secret.GetName()] = secret.DeepCopy()
@@ -102,7 +102,7 @@ func namesOf(p *SecretsPlan) []string {
 	return names
 }
 
-// counting returns a keeper that numbers generated values, and the count.
+// counting returns a keeper whose generated values are numbers, and a pointer to the count.
 func counting() (*Keeper, *int) {
 	n := 0
 	return newKeeper(func() (string, error) { n++; return fmt.Sprintf("generated-%d", n), nil }), &n
@@ -217,7 +217,7 @@ func TestThirdPartyInline(t *testing.T) {
 	assert.Assert(t, metav1.GetControllerOf(first.Secrets[1]) != nil, "it goes with the DataService")
 	assert.DeepEqual(t, f.plan(k), first)
 
-	// Any change changes the checksum, even moving a letter from one to the other.
+	// Any change changes the checksum, even if a letter moves from one value to the other.
 	seen := map[string]bool{first.Credentials.MySQLChecksum: true}
 	for _, pair := range [][2]string{{"u", "q"}, {"v", "p"}, {"", "up"}, {"up", ""}, {"", ""}} {
 		f := newFixture(t, spec(pair[0], pair[1]))
@@ -226,11 +226,11 @@ func TestThirdPartyInline(t *testing.T) {
 		assert.Assert(t, !seen[p.Credentials.MySQLChecksum], "%v", pair)
 		seen[p.Credentials.MySQLChecksum] = true
 	}
-	// It is keyed: it cannot be computed from a guessed password.
+	// The checksum is keyed: it cannot be computed from a guessed password.
 	assert.Assert(t, newFixture(t, spec("u", "p")).plan(NewKeeper()).Credentials.MySQLChecksum != first.Credentials.MySQLChecksum)
 }
 
-// Each further account has a separate password under its name, which stays when accounts are added.
+// Each further account has a separate password under its name. The password does not change when accounts are added.
 func TestFurtherAccounts(t *testing.T) {
 	t.Parallel()
 	const secret = "mysql-dataservice-users"
@@ -281,7 +281,8 @@ func TestPreviewShowsPlaceholders(t *testing.T) {
 	assert.DeepEqual(t, valuesOf(t, p, mysqlSecret), map[string]string{"username": "dataservice", "password": "(generated)", "root-password": "(generated)"})
 }
 
-// The password of MongoDB is generated once and kept. One of the user's is used, without a trailing newline. One that runs elsewhere needs none.
+// The password of MongoDB is generated once and kept. A user's password is used without a trailing newline. A MongoDB outside of the
+// cluster needs no password.
 func TestMongoDB(t *testing.T) {
 	t.Parallel()
 	f, keeper := newFixture(t, "{mongodb: {name: documents}}"), NewKeeper()
@@ -312,5 +313,5 @@ func TestMongoDB(t *testing.T) {
 	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine" && p.MongoDBPassword == "theirs")
 	f.asked = nil
 	assert.Equal(t, f.plan(keeper).MongoDBPassword, "theirs")
-	assert.DeepEqual(t, f.asked, []string(nil)) // it is read again after some minutes
+	assert.DeepEqual(t, f.asked, []string(nil)) // read again after some minutes
 }

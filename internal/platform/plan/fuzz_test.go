@@ -29,8 +29,8 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// seeds are the specs of the samples and of the golden files, and a part of the table of fields: its own test covers all of
-// it, and plans are slow.
+// seeds are the specs of the samples and the golden files, and a part of the table of fields. (A separate test covers the whole table, and
+// planning is slow.)
 func seeds(f *testing.F) []map[string]any {
 	f.Helper()
 	var found []map[string]any
@@ -61,11 +61,11 @@ func seeds(f *testing.F) []map[string]any {
 	return found
 }
 
-// fuzzer holds common state of fuzz targets for whole specs.
+// fuzzer holds the common state of fuzz targets for whole specs.
 type fuzzer struct {
 	admitter *admit.Admitter
 	planner  *keeper.Planner
-	// latest caches the previous plan; each generation is another.
+	// latest caches the previous plan. Each spec is another generation.
 	latest     *keeper.Planner
 	generation int64
 }
@@ -77,7 +77,7 @@ func newFuzzer(f *testing.F) *fuzzer {
 	return &fuzzer{admitter: admitter, planner: newPlanner(&testing.T{}, nil), latest: newPlanner(&testing.T{}, nil)}
 }
 
-// admitted returns a DataService with a spec as the API server would store it, or its error.
+// admitted returns a DataService with the spec in the form in which the API server would store it, or the API server's error.
 func (z *fuzzer) admitted(spec any) (*dsv1.DataService, error) {
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind, "spec": spec,
@@ -106,7 +106,7 @@ func planned(ds *dsv1.DataService, p *keeper.Planner) ([]*unstructured.Unstructu
 	return keeper.Planned(ds, p, keeper.NewPreview(), none)
 }
 
-// FuzzPlan: every spec that the API server would store has a plan, or an error with the path of its field. The plan is deterministic,
+// FuzzPlan: every spec that the API server would store yields a plan, or an error with the path of its field. The plan is deterministic,
 // independent of earlier specs, and in one namespace. No input crashes the operator.
 func FuzzPlan(f *testing.F) {
 	z := newFuzzer(f)
@@ -123,7 +123,7 @@ func FuzzPlan(f *testing.F) {
 		ds, err := z.admitted(spec)
 		if err != nil {
 			raw := &dsv1.DataService{}
-			if yaml.Unmarshal(data, &raw.Spec) == nil { // inputs that the API server refuses must not panic, either
+			if yaml.Unmarshal(data, &raw.Spec) == nil { // inputs that the API server refuses must not panic either
 				raw.Name, raw.Namespace = "platform", "data"
 				_, _ = z.plan(raw)
 			}
@@ -139,7 +139,7 @@ func FuzzPlan(f *testing.F) {
 			assert.Assert(t, strings.HasPrefix(mistake.Field, "spec"), "%q is no field", mistake.Field)
 			return
 		}
-		again, err := planned(ds, z.latest) // which renders only the changed components
+		again, err := planned(ds, z.latest) // renders only the changed components
 		assert.NilError(t, err)
 		assert.Assert(t, reflect.DeepEqual(objects, again), "another plan the second time")
 		seen := map[string]bool{}
@@ -151,7 +151,7 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// belongs fails the test unless an object has the labels and owner of a DataService, and a watched kind.
+// belongs fails the test unless an object has the labels and the owner of a DataService, and a watched kind.
 func belongs(t *testing.T, obj *unstructured.Unstructured, ds *dsv1.DataService) {
 	t.Helper()
 	where, labels := fields.ID(obj), obj.GetLabels()

@@ -15,7 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Keeper plans Secrets. It caches their values for the lifetime of the process: a deleted Secret is restored with the password of the data.
+// Keeper plans Secrets. It caches their values for the lifetime of the process, so that a deleted Secret is restored with the password of
+// the data.
 type Keeper struct {
 	generate func() (string, error)
 	mu       sync.Mutex
@@ -23,10 +24,10 @@ type Keeper struct {
 	users    *object.UserSecrets
 }
 
-// NewKeeper returns a Keeper that generates values at random.
+// NewKeeper returns a Keeper that generates random values.
 func NewKeeper() *Keeper { return newKeeper(random) }
 
-// Generated is the placeholder of NewPreview.
+// Generated is the placeholder for generated values in a preview.
 const Generated = "(generated)"
 
 // NewPreview returns a Keeper that uses a placeholder for every generated value.
@@ -45,8 +46,8 @@ func (k *Keeper) Forget(namespace, name string) {
 	delete(k.known, namespace+"/"+name)
 }
 
-// Adopt replaces generated values with the values of a live Secret that the operator's cache did not show before, and reports whether a
-// value changed. It does nothing if live is nil.
+// Adopt replaces generated values by the values of a live Secret that the operator's cache did not show before. It reports whether a value
+// has changed. It does nothing if live is nil.
 func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
 	if live == nil {
 		return false

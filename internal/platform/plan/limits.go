@@ -12,20 +12,20 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Limits of the API server for the data of a ConfigMap and for an object's annotations.
+// The API server's limits for the data of a ConfigMap, and for an object's annotations.
 const (
 	maxData        = 1 << 20
 	maxAnnotations = 256 << 10
 )
 
-// maxInput limits the chart values of all components together. The common fields of a spec (defaults, networkPolicy) count once per
-// component: with 200 components, 1 MB of common fields becomes 200 MB, more than the operator's memory limit.
+// maxInput limits the chart values of all components together. Fields that apply to all components (defaults, networkPolicy) count once per
+// component: with 200 components, 1 MB of such fields becomes 200 MB, more than the operator's memory limit.
 const (
 	maxInput     = 4 << 20
 	tooMuchInput = "too large: its components get more than 4 MiB of fields in all, and defaults and networkPolicy count once for each component: shorten those two, or split the DataService"
 )
 
-// maxSettings limits the settings of all components together: each is written to a file separately.
+// maxSettings limits the settings of all components together. (Each setting is written to a file separately.)
 const (
 	maxSettings     = 10_000
 	tooManySettings = "too large: its components have more than 10000 settings (config) in all: use configFiles, or split the DataService"
@@ -36,7 +36,7 @@ func configOf(values map[string]any) map[string]any {
 	return config
 }
 
-// checkSizes refuses objects that the API server would refuse for their size, before any object is written.
+// checkSizes refuses objects whose size the API server would refuse. It runs before any object is written.
 func checkSizes(c *component.Component, object *unstructured.Unstructured) error {
 	data, _, _ := unstructured.NestedStringMap(object.Object, "data")
 	field := "config"
@@ -44,7 +44,7 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 		field = "configFiles"
 	}
 	size := 0
-	for _, text := range data { // the names of keys do not count
+	for _, text := range data { // key names do not count
 		size += len(text)
 	}
 	if object.GetKind() == "ConfigMap" && size > maxData {

@@ -12,9 +12,9 @@ import (
 	"d3os.com/d3os-operator/internal/platform/values"
 )
 
-// Plans are needed during changes. The most recently used plans are kept uncompressed: about 0.5 MB for a whole platform with its spec.
-// Other plans are kept as compressed JSON, a fortieth of that size. The limits are in bytes, because the author of a DataService decides
-// the size of a plan.
+// The operator needs plans during changes. It keeps the most recently used plans uncompressed: about 0.5 MB for a whole platform with its
+// spec. It keeps other plans as compressed JSON, which has a fortieth of that size. The limits are in bytes, because the author of a
+// DataService determines the size of a plan.
 const (
 	openBytes   = 16 << 20
 	packedBytes = 32 << 20
@@ -26,11 +26,11 @@ type memory struct {
 	packed *object.Cache[types.NamespacedName, *packed]
 }
 
-// source holds all inputs of a plan within one process.
+// source identifies all inputs of a plan within one process.
 type source struct {
 	uid         types.UID
 	generation  int64
-	database    string // name of the database in use, which may differ from the spec of the generation
+	database    string // name of the database in use, which may differ from the name in the spec
 	credentials values.Credentials
 }
 
@@ -55,7 +55,7 @@ func newMemory(openBytes, packedBytes int) *memory {
 	return m
 }
 
-// putAway packs a plan that is evicted from the uncompressed cache. A plan that cannot be packed is rendered again when needed.
+// putAway packs a plan that leaves the uncompressed cache. A plan that cannot be packed is rendered again when needed.
 func (m *memory) putAway(name types.NamespacedName, r *remembered) {
 	if packed, err := pack(r); err == nil {
 		m.packed.Add(name, packed, packed.size())
@@ -70,7 +70,7 @@ func (m *memory) plan(name types.NamespacedName, from source) *Plan {
 	return nil
 }
 
-// renderings returns the cached renderings of a DataService, for any spec, by component.
+// renderings returns the cached renderings of a DataService, from any spec, by component.
 func (m *memory) renderings(name types.NamespacedName, uid types.UID) map[dsv1.ComponentName]rendering {
 	if r, ok := m.open.Get(name); ok {
 		if r.uid != uid {
@@ -88,11 +88,11 @@ func (m *memory) renderings(name types.NamespacedName, uid types.UID) map[dsv1.C
 	return nil
 }
 
-// add caches a plan and replaces the previous one of that DataService.
+// add caches a plan. It replaces the previous plan of the DataService.
 func (m *memory) add(ds *dsv1.DataService, r *remembered) {
 	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
 	m.packed.Remove(name)
-	size := object.SizeOf(&ds.Spec) // the components point into it
+	size := object.SizeOf(&ds.Spec) // the components refer to the spec
 	for _, c := range r.plan.Components {
 		for _, obj := range c.Objects {
 			size += object.SizeOf(obj)

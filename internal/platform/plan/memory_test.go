@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/fields"
 )
 
-// heap returns the bytes in use.
+// heap returns the number of bytes in use on the heap.
 func heap() int {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -34,7 +34,7 @@ func heap() int {
 	return int(stats.HeapAlloc)
 }
 
-// incompressible returns text that packing shrinks by less than a quarter.
+// incompressible returns text whose size packing reduces by less than a quarter.
 func incompressible(random *rand.Rand, size int) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	text := make([]byte, size)
@@ -44,8 +44,8 @@ func incompressible(random *rand.Rand, size int) string {
 	return string(text)
 }
 
-// A spec that changes repeatedly takes no more memory than one that changed once, whether it is planned or refused. Many former
-// DataServices take at most the limits.
+// The memory for a spec that changes repeatedly equals the memory for a spec that has changed once, whether it is planned or refused. The
+// memory for many deleted DataServices is at most the limits.
 func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")
@@ -107,7 +107,7 @@ func makePlan(p *Planner, ds *dsv1.DataService) (*Plan, error) {
 	return p.Make(ds, graph, values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"})
 }
 
-// A common field of the spec counts once per component: a megabyte for 200 components is refused before it becomes 200 MB.
+// A field that applies to all components counts once per component: 1 MB with 200 components is refused before it becomes 200 MB.
 func TestASpecThatMultipliesIsRefused(t *testing.T) {
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
@@ -156,8 +156,8 @@ func manySpecs(t *testing.T) []dsv1.DataServiceSpec {
 	return specs
 }
 
-// A plan that renders only the changed components equals a full one, whatever the previous spec. So does a packed plan, and the plan after
-// it.
+// A plan for which only the changed components were rendered equals a full plan, for any previous spec. The same holds for a packed plan,
+// and for the next plan after it.
 func TestAChangeIsRenderedAsAllIs(t *testing.T) {
 	t.Parallel()
 	renderer, err := render.New("v1.36.0")
@@ -187,13 +187,13 @@ func TestAChangeIsRenderedAsAllIs(t *testing.T) {
 		want := same(whole, nil)
 		same(kept, want)
 		made := same(packed, want)
-		packed.renderer = nil // it could not be rendered again
+		packed.renderer = nil // a second rendering would panic
 		assert.Assert(t, same(packed, want) != made, "the plan was not put away")
 		packed.renderer = renderer
 	}
 }
 
-// sharedWith counts the components that share their objects with the previous plan.
+// sharedWith returns the number of components whose objects are shared with the previous plan.
 func sharedWith(before, after *Plan) (n int) {
 	was := map[dsv1.ComponentName]*Component{}
 	for i := range before.Components {
@@ -207,7 +207,7 @@ func sharedWith(before, after *Plan) (n int) {
 	return n
 }
 
-// A new generation renders only the changed components: the others share their objects with the previous plan.
+// A new generation renders only the changed components. All others share their objects with the previous plan.
 func TestOnlyWhatChangedIsRendered(t *testing.T) {
 	t.Parallel()
 	renderer, err := render.New("v1.36.0")
@@ -232,7 +232,7 @@ func TestOnlyWhatChangedIsRendered(t *testing.T) {
 	ds.Generation++
 	third := make1("{mysql: {}, eureka: {}, proxy: {image: new, podTemplate: {spec: {hostname: a}}}}")
 	assert.Equal(t, sharedWith(second, third), 2)
-	ds.UID = "another" // an owner of the same name
+	ds.UID = "another" // an owner with the same name
 	ds.Generation++
 	assert.Equal(t, sharedWith(third, make1("{mysql: {}, eureka: {}, proxy: {image: new, podTemplate: {spec: {hostname: a}}}}")), 0)
 }

@@ -16,8 +16,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// packed holds the rendered objects of a DataService as compressed JSON, one per line: a fortieth of their size in memory. It references no
-// part of the spec.
+// packed holds the rendered objects of a DataService as compressed JSON, one per line, with a fortieth of their size in memory. It does not
+// refer to the spec.
 type packed struct {
 	uid        types.UID
 	components []packedComponent
@@ -30,9 +30,9 @@ type packedComponent struct {
 	objects         int
 }
 
-// writers are pooled because each has a large table.
+// writers is a pool, because each writer has a large table.
 var writers = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.BestSpeed) // errs on unknown levels only
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // fails only for unknown levels
 	return w
 }}
 
@@ -63,11 +63,11 @@ func pack(r *remembered) (*packed, error) {
 
 // size returns the approximate size in memory.
 func (p *packed) size() int {
-	const component = 200 // with its name and digests
+	const component = 200 // for the name and the digests
 	return len(p.lines) + len(p.components)*component
 }
 
-// unpack returns the renderings by component. Unreadable renderings are omitted, and are made again.
+// unpack returns the renderings by component. It omits renderings that cannot be read, so that they are rendered again.
 func (p *packed) unpack() map[dsv1.ComponentName]rendering {
 	known := make(map[dsv1.ComponentName]rendering, len(p.components))
 	lines := bufio.NewReader(flate.NewReader(bytes.NewReader(p.lines)))

@@ -18,15 +18,15 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Component is a declared component and its objects.
+// Component is a declared component with its objects.
 type Component struct {
 	component.Component
 
-	// Objects are complete except for fields that the API server adds. Objects have labels, the digest annotation and, unless they outlive
+	// Objects are complete, except for fields that the API server adds. They have labels, the digest annotation and, unless they outlive
 	// the owner, the owner reference. Objects are shared: do not modify them.
 	Objects []*unstructured.Unstructured
 
-	// Revision is the digest of the objects without their number of replicas.
+	// Revision is the digest of the objects, ignoring their numbers of replicas.
 	Revision string
 
 	// NeedsDryRun reports whether the spec has fields that only the API server can validate.
@@ -38,14 +38,14 @@ type Plan struct {
 	Components []Component
 }
 
-// Planner makes plans and caches the latest of each DataService. It is safe for concurrent use.
+// Planner makes plans, and caches the latest plan of each DataService. It is safe for concurrent use.
 type Planner struct {
 	renderer *render.Renderer
 	images   map[string]string
 	memory   *memory
 }
 
-// NewPlanner returns a Planner. images replace the charts' default images, see values.Input.
+// NewPlanner returns a Planner. images replace the charts' default images; see values.Input.
 func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
 	return &Planner{renderer: renderer, images: images, memory: newMemory(openBytes, packedBytes)}
 }
@@ -55,13 +55,13 @@ func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
 	return component.NewGraph(&ds.Spec)
 }
 
-// Make returns the plan of a DataService with a computed graph. It renders only components that have changed since the last plan. Objects
-// are shared with earlier plans: do not modify them.
+// Make returns the plan of a DataService whose graph was computed. It renders only the components that have changed since the last plan.
+// Objects are shared with earlier plans: do not modify them.
 func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials values.Credentials) (*Plan, error) {
 	from := source{ds.UID, ds.Generation, database(ds, graph), credentials}
 	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
 	var known map[dsv1.ComponentName]rendering
-	if ds.UID != "" { // it comes from a cluster
+	if ds.UID != "" { // a DataService from a cluster has a UID
 		if plan := p.memory.plan(name, from); plan != nil {
 			return plan, nil
 		}
@@ -97,7 +97,7 @@ func (p *Planner) Forget(namespace, name string) {
 	p.memory.forget(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// render renders all components except those with a cached rendering of the same input.
+// render renders all components except those that have a cached rendering of the same input.
 func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.ComponentName]rendering) (*Plan, []string, error) {
 	declared := in.Graph.Components
 	plan := &Plan{Components: make([]Component, len(declared))}
@@ -150,8 +150,8 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 	return plan, inputs, nil
 }
 
-// spelledOut returns the fields of an operator's resource whose zero value the Go type omits. A plan includes these fields: otherwise
-// foreign changes of them would stay.
+// spelledOut returns the fields of an operator's resource that the Go type omits if their value is zero. A plan must include these fields:
+// otherwise another writer's changes of them would not be corrected.
 func spelledOut(o *unstructured.Unstructured) [][]string {
 	return [][]string{{"spec", object.PauseField(o)}, {"spec", "networkPolicy", "enabled"}}
 }
@@ -173,8 +173,8 @@ func spellOut(objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// inputOf returns the inputs of a component's objects. It omits the DataService's name, namespace and UID, and inputs that are constant in
-// the process.
+// inputOf returns the inputs of a component's objects. It omits the DataService's name, namespace and UID, and inputs that do not change
+// within a process.
 func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
 	input := struct {
 		Chart          string
@@ -191,14 +191,14 @@ func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
 	}
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data) // sorts keys
-	encoder.SetEscapeHTML(false)      // escapes would make the text longer
+	encoder.SetEscapeHTML(false)      // escapes would only make the text longer
 	if err := encoder.Encode(input); err != nil {
 		return nil, fmt.Errorf("compute the inputs of %s: %w", c.Name, err)
 	}
 	return data.Bytes(), nil
 }
 
-// OwnerOf returns a DataService as an object.Owner.
+// OwnerOf returns the object.Owner of a DataService.
 func OwnerOf(ds *dsv1.DataService) object.Owner {
 	return object.Owner{
 		GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: ds.Namespace, Name: ds.Name, UID: ds.UID,
@@ -227,13 +227,13 @@ func (c *Component) finish(ds *dsv1.DataService, declared component.Component, o
 }
 
 // leavesNumber reports whether a service declares no number of pods. Its workload is created with the API server's default of 1, and
-// another writer may change the number. The digest is computed with the number 1, as in release 0.2.0: an upgrade writes nothing.
+// another writer may change the number. The digest is computed with the number 1, as in release 0.2.0, so that an upgrade writes nothing.
 func leavesNumber(c *component.Component) bool {
 	return c.Service != nil && c.Workload.Replica == nil
 }
 
-// checkUnique refuses two components that render the same object, such as a service named web-template in addition to web, whose template
-// has that name.
+// checkUnique refuses two components that render the same object. For example, a service named web-template conflicts with the template of
+// web.
 func (p *Plan) checkUnique() error {
 	seen := map[object.ID]*Component{}
 	for i := range p.Components {

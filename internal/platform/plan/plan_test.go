@@ -83,7 +83,7 @@ func difference(t *testing.T, before, after *plan.Plan) (revisions, objects []st
 	return revisions, objects
 }
 
-// A change affects only the objects that it concerns. A number of pods is no new revision.
+// A change affects only the objects that depend on it. A new number of pods is no new revision.
 func TestWhatAChangeReaches(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -114,7 +114,7 @@ func TestWhatAChangeReaches(t *testing.T) {
 	}
 }
 
-// Different objects have different digests: changes are detected by them.
+// Different objects have different digests, by which changes are detected.
 func TestDigestsTellObjectsApart(t *testing.T) {
 	t.Parallel()
 	seen := map[string]*unstructured.Unstructured{}
@@ -147,7 +147,7 @@ func TestARevisionKnowsNotWhoOwnsIt(t *testing.T) {
 	assert.Equal(t, string(metav1.GetControllerOf(second.Components[1].Objects[0]).UID), "another")
 }
 
-// The user's image wins over the release's, and the release's over the chart's. The image of a probe is not that of its component.
+// The user's image overrides the release's image, which overrides the chart's image. The image of a probe is not that of its component.
 func TestImagesOfTheRelease(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t, map[string]string{
@@ -165,7 +165,7 @@ func TestImagesOfTheRelease(t *testing.T) {
 	assert.DeepEqual(t, images[1:], []string{"mirror/probe:v1", "mine", "mirror/proxy:v1"})
 }
 
-// A plan is made once per generation and credentials. The latest of a DataService is cached.
+// A plan is computed once for each generation and credentials. The latest plan of a DataService is cached.
 func TestPlansAreRemembered(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t, nil)
@@ -195,7 +195,7 @@ func TestPlansAreRemembered(t *testing.T) {
 	assert.Assert(t, make1(credentials) != third)
 }
 
-// Two components must not render the same object: each would revert the other.
+// Two components must not render the same object: each would revert the other's changes.
 func TestTheSameObjectTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]render.Error{
@@ -223,11 +223,11 @@ func TestAFailureNamesTheComponent(t *testing.T) {
 	assert.ErrorContains(t, err, "must be given for proxy")
 }
 
-// An object that is too large for the API server is an error in its field. One below the limit is not.
+// An object that is too large for the API server is an error in its field. An object below the limit is not.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		spec, field string // %s is replaced with a text
+		spec, field string // %s is replaced by a text
 		fits, over  int    // lengths of texts
 	}{
 		{"{eureka: {config: {a: '%s'}}}", "spec.eureka.config", 1<<20 - 1000, 1 << 20},

@@ -23,11 +23,11 @@ var podTemplates = map[string][]string{
 	"StatefulSet": {"spec", "template"},
 	"DaemonSet":   {"spec", "template"},
 	"CronJob":     {"spec", "jobTemplate", "spec", "template"},
-	// A MongoDBCommunity has only a part of a pod template. MongoDB's operator merges it into its own template.
+	// A MongoDBCommunity has only a part of a pod template, which MongoDB's operator merges into its own template.
 	object.Foreign.Kind: {"spec", "statefulSet", "spec", "template"},
 }
 
-// completePods merges the spec's podTemplate into a component's pods, and refuses pods that the API server would refuse.
+// completePods merges the spec's podTemplate into a component's pods. It refuses pods that the API server would refuse.
 func completePods(c *component.Component, objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
 		path, ok := podTemplates[o.GetKind()]
@@ -54,7 +54,7 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 		if err := nameAccount(o, path); err != nil {
 			return fmt.Errorf("set the service account of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		if object.IsForeign(o) { // its operator adds images and volumes
+		if object.IsForeign(o) { // the operator of such an object adds images and volumes
 			if err := labelRevision(o, path); err != nil {
 				return fmt.Errorf("label the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
@@ -67,8 +67,8 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 	return nil
 }
 
-// labelRevision labels the pods of a resource of another operator with a digest of their template, settings and version. The labels on the
-// pods show which digest that operator applied last. The status of the resource does not, and may be about the former StatefulSet.
+// labelRevision labels the pods of another operator's resource with a digest of their template, settings and version. The label shows which
+// digest that operator has applied. The status of the resource does not show it, and may describe an older StatefulSet.
 func labelRevision(o *unstructured.Unstructured, path []string) error {
 	template, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {
@@ -82,8 +82,8 @@ func labelRevision(o *unstructured.Unstructured, path []string) error {
 	return unstructured.SetNestedField(o.Object, object.Sum(data), append(slices.Clone(path), "metadata", "labels", object.LabelRevision)...)
 }
 
-// nameAccount sets the service account in both of its fields. The API server sets each field from the other one. If the plan did not own
-// the second field, an account would return after its removal from the spec.
+// nameAccount sets the service account in both of its fields. The API server sets each field from the other. If the plan did not own the
+// second field, an account that was removed from the spec would be restored.
 func nameAccount(object *unstructured.Unstructured, path []string) error {
 	names := [][]string{
 		append(slices.Clone(path), "spec", "serviceAccountName"),
@@ -97,7 +97,7 @@ func nameAccount(object *unstructured.Unstructured, path []string) error {
 	return nil
 }
 
-// checkPods detects errors that are visible only in the whole pod: duplicate names, and mounts of missing volumes.
+// checkPods detects errors that only the whole pod shows: duplicate names, and mounts of missing volumes.
 func checkPods(c *component.Component, object *unstructured.Unstructured, template map[string]any) error {
 	pod := &corev1.PodTemplateSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {

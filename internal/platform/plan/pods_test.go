@@ -42,7 +42,7 @@ func podsOf(t *testing.T, p *plan.Plan, name string) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// The overlay is merged as in Kubernetes: containers by name, null removes, directives work.
+// The overlay is merged as in Kubernetes: containers are merged by name, null removes a field, and directives work.
 func TestPodTemplate(t *testing.T) {
 	t.Parallel()
 	yes := true
@@ -71,7 +71,7 @@ func TestPodTemplate(t *testing.T) {
 	}
 }
 
-// An error in an overlay, or in the spec's additions to the pods, is named.
+// An error in an overlay, or in the spec's additions to the pods, is reported with its field.
 func TestPodsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ spec, field, message string }{

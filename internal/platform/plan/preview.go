@@ -69,8 +69,8 @@ func read(file string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(file) //nolint:gosec // reading the file that the user names is the purpose
 }
 
-// Parse parses a DataService and sets the defaults of the API server. It refuses a boolean or a number in place of a text, as the API
-// server does: YAML parses `n` and `on` as booleans, and `1e3` as a number.
+// Parse parses a DataService and sets the defaults of the API server. Like the API server, it refuses a boolean or a number instead of a
+// text. (YAML parses `n` and `on` as booleans, and `1e3` as a number.)
 func Parse(data []byte) (*dsv1.DataService, error) {
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -93,10 +93,10 @@ func Parse(data []byte) (*dsv1.DataService, error) {
 	return ds, nil
 }
 
-// isEmbedded reports whether a name in a path of encoding/json belongs to an embedded struct, and not to a field of the resource.
+// isEmbedded reports whether a name in a path of encoding/json is that of an embedded struct, and not of a field of the resource.
 func isEmbedded(name string) bool { return name != "" && name[0] >= 'A' && name[0] <= 'Z' }
 
-// Objects returns all objects that the operator would apply, in order. Generated credentials are placeholders, and the owner's UID is empty
+// Objects returns all objects that the operator would apply, in order. Generated credentials are placeholders. The owner's UID is empty
 // unless the file has one.
 func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstructured, error) {
 	renderer, err := render.New(kubeVersion)
@@ -107,7 +107,7 @@ func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstruct
 	return Planned(ds, NewPlanner(renderer, nil), NewPreview(), none)
 }
 
-// Planned returns all objects that a planner and a keeper of credentials plan for a DataService, in the operator's order.
+// Planned returns all objects that a planner and a keeper plan for a DataService, in the operator's order.
 func Planned(ds *dsv1.DataService, planner *Planner, keeper *Keeper, lookup Lookup) ([]*unstructured.Unstructured, error) {
 	graph, err := planner.Graph(ds)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// YAML reads some texts without quotes as booleans or numbers. The API server refuses those, and none becomes another text here.
+// YAML parses some texts without quotes as booleans or numbers. The API server refuses such values, and here none is converted to another
+// text.
 func TestATextThatYAMLReadsOtherwiseIsRefused(t *testing.T) {
 	t.Parallel()
 	head := "apiVersion: " + dsv1.GroupVersion.String() + "\nkind: DataService\n"

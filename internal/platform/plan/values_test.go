@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Values are generated once. A deleted or emptied Secret is restored unchanged, also by a restarted operator that read the values from the
-// live Secrets.
+// Values are generated once. A deleted or emptied Secret is restored unchanged, also by a restarted operator that has read the values from
+// the live Secrets.
 func TestValuesAreGeneratedOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(f *fixture){
@@ -66,7 +66,7 @@ func TestForget(t *testing.T) {
 	assert.Assert(t, valuesOf(t, second, mysqlSecret)["password"] != valuesOf(t, first, mysqlSecret)["password"])
 }
 
-// A DataService never reads values of another.
+// A DataService never reads the values of another DataService.
 func TestDataServicesAreApart(t *testing.T) {
 	t.Parallel()
 	k, _ := counting()
@@ -82,7 +82,7 @@ func TestDataServicesAreApart(t *testing.T) {
 	}
 }
 
-// Data that was created with a lost password gets no other password.
+// If the password of existing data is lost, no other password is generated.
 func TestLostCredentials(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"Deployment", "StatefulSet"} {
@@ -102,7 +102,7 @@ func TestLostCredentials(t *testing.T) {
 		assert.Equal(t, *generated, 2)
 	}
 
-	// A Secret without the operator's label is no lost one: an operator that starts asks the API server and uses its values.
+	// A Secret without the operator's label is not lost: a new operator reads it from the API server and uses its values.
 	f := newFixture(t, "{mysql: {}}")
 	k, _ := counting()
 	made := f.plan(k)
@@ -114,14 +114,14 @@ func TestLostCredentials(t *testing.T) {
 	assert.DeepEqual(t, f.plan(k), made)
 	assert.Equal(t, *generated, 0)
 
-	// Nothing proves that a Secret without any label is the database's.
+	// Nothing proves that a Secret without any label belongs to the database.
 	unlabelled.SetLabels(nil)
 	k, generated = counting()
 	_, err := f.try(k)
 	assert.ErrorContains(t, err, "Secret "+mysqlSecret+" exists, but its labels do not name DataService sample")
 	assert.Equal(t, *generated, 0)
 
-	// Without a volume no data needs the password.
+	// Without a volume, no data needs the password.
 	f = newFixture(t, "{mysql: {kind: DaemonSet}}")
 	f.live["PersistentVolumeClaim/"+claim] = &unstructured.Unstructured{}
 	f.plan(NewKeeper())
@@ -142,7 +142,7 @@ func TestErrorsAreReported(t *testing.T) {
 	}
 }
 
-// An operator that has just started may not see a Secret yet. Its generated values are then replaced with the values in use. A Secret with
+// An operator that has just started may not see a Secret yet. Its generated values are then replaced by the values in use. A Secret with
 // values from the spec is not adopted.
 func TestValuesInUseAreAdopted(t *testing.T) {
 	t.Parallel()
@@ -164,8 +164,8 @@ func TestValuesInUseAreAdopted(t *testing.T) {
 	assert.Assert(t, !k.Adopt(f.ds, foreign))
 }
 
-// Without services of the product, the checksum has a separate key, which stays as long as the Secret. With such services their secret is
-// the key, as before, so that an upgrade of the operator restarts none of their pods.
+// Without services of the product, the checksum has a separate key, which does not change while the Secret exists. With such services,
+// their secret is the key, as in earlier versions, so that an upgrade of the operator restarts none of their pods.
 func TestTheChecksumIsAlwaysKeyed(t *testing.T) {
 	t.Parallel()
 	const name = "mysql-dataservice-third-party"
@@ -200,8 +200,8 @@ func unstructuredOf(kind, name string, more map[string]any) *unstructured.Unstru
 	return o
 }
 
-// Containers get a user's account in their environment without a trailing newline: from a copy, if the Secret has one. An invalid value is
-// named before any object is created with it. Workloads that already run with such a value continue.
+// Containers get a user's account in their environment without a trailing newline: from a copy, if a value in the Secret has one. An
+// invalid value is reported before any object is created with it. Workloads that already run with such a value keep it.
 func TestUserAccountIsCleanInEveryContainer(t *testing.T) {
 	t.Parallel()
 	const mysql, elsewhere = "{mysql: {credentialsSecret: mine}}", "{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: mine}}}}"

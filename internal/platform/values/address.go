@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// endpoints returns the addresses of those wanted components that presets refer to.
+// endpoints returns the addresses of the wanted components to which presets refer.
 func endpoints(in Input, wanted func(dsv1.ComponentName) bool) map[string]any {
 	found := map[string]any{}
 	for _, name := range []dsv1.ComponentName{component.MySQL, component.UUC, component.Eureka} {
@@ -41,11 +41,11 @@ func address(in Input, c *component.Component) string {
 	return u.String()
 }
 
-// afterMySQL7 matches the release series of MySQL from 8.0 on. Series from 10 to 19 are releases of MariaDB.
+// afterMySQL7 matches the release series of MySQL since 8.0. Series from 10 to 19 are releases of MariaDB.
 var afterMySQL7 = regexp.MustCompile(`^([89]|[2-9][0-9])\.`)
 
-// needsPublicKey reports whether accounts of a database log in with caching_sha2_password. Without TLS, the server accepts a password of
-// such an account only if the client encrypts it with the server's public key. Drivers request the key only if the URL allows that.
+// needsPublicKey reports whether the accounts of a database log in with caching_sha2_password. Without TLS, the server accepts a password
+// of such an account only if the client encrypts it with the server's public key. Drivers request the key only if the URL allows that.
 func needsPublicKey(c *component.Component) bool {
 	return c.Kind != component.ThirdParty && (c.Chart == component.ChartReplicated || afterMySQL7.MatchString(c.MySQL.ServerVersion))
 }
@@ -54,7 +54,7 @@ func host(in Input, c *component.Component) string {
 	return fmt.Sprintf("%s.%s.svc", c.ObjectName, in.Namespace)
 }
 
-// port returns the main port of a component, or 0 for a user's component without one.
+// port returns the main port of a component; 0 for a user's component without a main port.
 func port(c *component.Component) int32 {
 	if c.Workload.Port != nil {
 		return *c.Workload.Port
@@ -65,7 +65,7 @@ func port(c *component.Component) int32 {
 	return defaults(c).Port
 }
 
-// image returns the image of a component's container: from the spec, else from the release, else from the chart.
+// image returns the image of a component's container: from the spec, or else from the release, or else from the chart.
 func image(in Input, c *component.Component) string {
 	if given := c.Image(); given != "" {
 		return withRegistry(in, given)
@@ -80,7 +80,7 @@ func image(in Input, c *component.Component) string {
 	return inRegistry(in, shipped)
 }
 
-// withRegistry returns an image from the spec. An image without a registry gets the registry for all images.
+// withRegistry returns an image from the spec. If the image has no registry, it gets the registry for all images.
 func withRegistry(in Input, given string) string {
 	if host, _ := splitHost(given); host == "" && in.registry() != "" {
 		return in.registry() + "/" + given
@@ -104,8 +104,8 @@ func (in *Input) registry() string {
 	return in.Defaults.Registry
 }
 
-// splitHost splits an image into the host of its registry and the rest. As in Docker, the first part is a host if it has a dot or a port,
-// or is localhost.
+// splitHost splits an image into the host of its registry and the rest. As in Docker, the first part is a host if it contains a dot or a
+// port, or is localhost.
 func splitHost(image string) (host, rest string) {
 	first, rest, ok := strings.Cut(image, "/")
 	if ok && (strings.ContainsAny(first, ".:") || first == "localhost") {

@@ -20,10 +20,10 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// reader parses a value of the spec strictly and returns it in the form of the charts.
+// reader parses a value of the spec strictly, and returns the value in the form of the charts.
 type reader func(path string, value any) (any, error)
 
-// checks validate fields that the CRD does not specify, by name.
+// checks maps names of fields that the CRD does not specify to their validation.
 var checks = map[string]reader{
 	"resources":        object[corev1.ResourceRequirements],
 	"imagePullSecrets": list(pullSecret),
@@ -44,7 +44,7 @@ var checks = map[string]reader{
 	"credentialsSecret":  subdomain,
 }
 
-// serverChecks validate parts of Kubernetes' API that only the API server can validate in full.
+// serverChecks validate parts of Kubernetes' API that only the API server can validate completely.
 var serverChecks = map[string]reader{
 	"securityContext":    object[corev1.SecurityContext],
 	"podSecurityContext": object[corev1.PodSecurityContext],
@@ -63,7 +63,7 @@ var serverChecks = map[string]reader{
 	"schedule": asGiven,
 }
 
-// NeedsDryRun reports whether values have fields that only the API server can validate in full.
+// NeedsDryRun reports whether values have fields that only the API server can validate completely.
 func NeedsDryRun(v map[string]any) bool {
 	for name := range serverChecks {
 		if v[name] != nil {
@@ -73,7 +73,7 @@ func NeedsDryRun(v map[string]any) bool {
 	return false
 }
 
-// check parses every field that has a check, in place.
+// check parses every field that has a check, and replaces the field's value.
 func check(path string, fields map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		read := checks[name]
@@ -116,12 +116,12 @@ func object[T any](path string, value any) (any, error) {
 	return value, render.Decode(path, value, new(T))
 }
 
-// rule returns the problem of an item and its field, or "".
+// rule returns the field with a problem in an item, and the problem; "" for none.
 type rule[T any] func(*T) (field, problem string)
 
 func anything[T any](*T) (field, problem string) { return "", "" }
 
-// list parses a list of T, checks each item with a rule, and returns it unchanged except for nulls.
+// list parses a list of T, and checks each item with a rule. It returns the list unchanged, except that it removes nulls.
 func list[T any](holds rule[T]) reader {
 	return func(path string, value any) (any, error) {
 		values, _ := value.([]any)
@@ -140,7 +140,7 @@ func list[T any](holds rule[T]) reader {
 	}
 }
 
-// unique refuses two items of a list with the same value of a field.
+// unique refuses two items of a list that have the same value in a field.
 func unique(field string, read reader) reader {
 	return func(path string, value any) (any, error) {
 		values, err := read(path, value)
@@ -159,8 +159,8 @@ func unique(field string, read reader) reader {
 	}
 }
 
-// lastVariables removes all but the last of several variables with the same name, as the chart does for the main container. Server-side
-// apply refuses duplicate names.
+// lastVariables keeps only the last of several variables with the same name, as the chart does for the main container. (Server-side apply
+// refuses duplicate names.)
 func lastVariables(read reader) reader {
 	return func(path string, value any) (any, error) {
 		values, err := read(path, value)
@@ -180,7 +180,7 @@ func lastVariables(read reader) reader {
 // lastOf returns the last field of a path.
 func lastOf(path string) string { return path[strings.LastIndex(path, ".")+1:] }
 
-// oneProtocol refuses two ports with the same number and protocol: a Service identifies its ports by both.
+// oneProtocol refuses two ports with the same number and protocol, because a Service identifies its ports by both.
 func oneProtocol(read reader) reader {
 	return func(path string, value any) (any, error) {
 		values, err := read(path, value)
@@ -204,7 +204,7 @@ func oneProtocol(read reader) reader {
 	}
 }
 
-// withoutNulls removes null fields of an object: null means unset.
+// withoutNulls removes null fields of an object. (null means unset.)
 func withoutNulls(value any) any {
 	if fields, ok := value.(map[string]any); ok {
 		maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
@@ -212,7 +212,7 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// texts parses a map of strings and checks its names and values with rules.
+// texts parses a map of strings, and checks its names and values with rules.
 func texts(name, content func(string) []string) reader {
 	return func(path string, value any) (any, error) {
 		fields, _ := value.(map[string]any)
@@ -239,7 +239,7 @@ func subdomain(path string, value any) (any, error) {
 	return value, nil
 }
 
-// decoded parses a T and returns its fields without unset ones.
+// decoded parses a T and returns its fields, except the unset ones.
 func decoded[T any](path string, value any, into *T) (map[string]any, error) {
 	if err := render.Decode(path, value, into); err != nil {
 		return nil, err

@@ -14,12 +14,12 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// preset holds a chart's defaults for a component, from the only source for charts and operator.
+// preset holds a chart's defaults for a component. Charts and operator read the same file.
 type preset struct {
 	Image    string   `json:"image"`
 	Port     int32    `json:"port"`
 	TimeZone string   `json:"timeZone"`
-	Schemas  []string `json:"schemas"` // of mysql
+	Schemas  []string `json:"schemas"` // schemas of mysql
 }
 
 var presets sync.Map // file in helmcharts.FS -> preset
@@ -40,7 +40,7 @@ func imageKey(c *component.Component) string {
 	return string(c.Name)
 }
 
-// load panics on a defect of the embedded charts. Tests would detect such a defect.
+// load panics if an embedded chart is invalid. Tests would detect that.
 func load(file string) preset {
 	if p, ok := presets.Load(file); ok {
 		return p.(preset)
@@ -57,7 +57,8 @@ func load(file string) preset {
 	return p
 }
 
-// DefaultImages returns the charts' default images by their keys in Input.Images, for every component with one, and for the probe.
+// DefaultImages returns the charts' default images by their keys in Input.Images: for every component with a default image, and for the
+// probe.
 func DefaultImages() map[string]string {
 	images := map[string]string{ProbeImage: load(path.Join(component.ChartThirdParty, "values.yaml")).Image}
 	for _, c := range component.OfProduct() {

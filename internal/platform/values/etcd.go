@@ -12,20 +12,21 @@ import (
 
 const (
 	etcdPort = "2379"
-	// EtcdCluster's modes without encryption, and with certificates of the operator.
+	// Modes of an EtcdCluster: without TLS, and with certificates of the operator.
 	etcdPlain, etcdAuto = "Off", "Auto"
 )
 
-// managedEtcd returns the chart values of an EtcdCluster: its whole spec. fields are those of the component, with the defaults for all
+// managedEtcd returns the chart values of an EtcdCluster, which are its whole spec. fields are the component's fields, including the
+// defaults for all components.
 // components.
 func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	e := c.Etcd
 	spec := map[string]any{
 		"storage": e.Storage.Size.String(),
-		// Defaults of the API server are part of the plan: otherwise they would look like foreign writes.
+		// The plan includes defaults of the API server: otherwise they would look like changes by another writer.
 		"tls": map[string]any{"mode": etcdPlain}, "maintenance": map[string]any{"defragThreshold": "45%"}, "replacement": map[string]any{"after": "5m"},
 	}
-	if e.Replicas != nil { // nil keeps the number of the EtcdCluster, which an autoscaler may set
+	if e.Replicas != nil { // nil keeps the number in the EtcdCluster, which an autoscaler may set
 		spec["replicas"] = int64(*e.Replicas)
 	}
 	give(spec, map[string]string{
@@ -70,7 +71,7 @@ func useEtcd(v map[string]any, in Input, c *component.Component) {
 	}
 }
 
-// etcdElsewhere makes the probe only connect to the addresses: a request over TLS would need a client certificate.
+// etcdElsewhere makes the probe only connect to the addresses, because a request over TLS would need a client certificate.
 func etcdElsewhere(v map[string]any, c *component.Component) {
 	v["url"] = "tcp://" + strings.Join(nodes(c.ThirdParty.URL, etcdPort), ",")
 	if secret := etcdSecret(c); secret != "" && c.ThirdParty.CheckCMD != "" {
@@ -78,7 +79,7 @@ func etcdElsewhere(v map[string]any, c *component.Component) {
 	}
 }
 
-// etcdURLs returns the client URLs of the cluster. For an EtcdCluster the URL is that of its Service, which selects the ready members. The
+// etcdURLs returns the client URLs of the cluster. For an EtcdCluster, the URL is that of its Service, which selects the ready members. The
 // URL does not change with the members, so no service restarts.
 func etcdURLs(in Input, c *component.Component) []string {
 	if c.Kind != component.ThirdParty {

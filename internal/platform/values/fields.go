@@ -15,22 +15,22 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// translated are the fields that do not reach a chart under their own names. Build or the plan uses these fields.
+// translated are the fields that do not reach a chart under their own names. Build or the plan uses them.
 var translated = []string{
 	"name", "image", "version", "kind", "port", "replica", "dependsOn", "thirdParty", "storage", "initScripts", "credentialsSecret",
 	"podTemplate", "replication",
 }
 
-// ofProbe are the fields that apply to the probe of a redis, etcd or mongodb that runs elsewhere.
+// ofProbe are the fields that apply to the probe of a redis, etcd or mongodb outside of the cluster.
 var ofProbe = []string{
 	"imagePullSecrets", "labels", "annotations", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName",
 }
 
-// unused are the fields without effect for middleware that runs elsewhere.
+// unused are the fields that have no effect for middleware outside of the cluster.
 var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "serverVersion", "backup", "restoreFrom", "importFrom"}
 
-// fields returns a component's fields from the spec, with the defaults for all components, by name. The charts' values have the same names:
-// a new field needs its type and its chart, and a line in checks or serverChecks if the CRD does not specify it.
+// fields returns a component's fields from the spec, including the defaults for all components, by name. The charts' values have the same
+// names. A new field needs a type and a chart. If the CRD does not specify the field, it also needs a line in checks or serverChecks.
 func fields(in Input, c *component.Component) (map[string]any, error) {
 	v, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Fields)
 	if err != nil {
@@ -62,7 +62,7 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 		maps.DeleteFunc(v, func(name string, _ any) bool { return !slices.Contains(ofProbe, name) })
 	}
 	if c.Kind == component.CronJob {
-		if zone, ok := v["timeZone"]; ok { // the schedule's time zone; timeZone is the time zone of containers
+		if zone, ok := v["timeZone"]; ok { // here, timeZone is the time zone of the schedule; otherwise it is that of containers
 			delete(v, "timeZone")
 			v["scheduleTimeZone"] = zone
 		}
@@ -75,7 +75,7 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 	return v, nil
 }
 
-// addDefaults adds the defaults for all components. Values of a component override them.
+// addDefaults adds the defaults for all components. Values of a component override the defaults.
 func addDefaults(v map[string]any, defaults *dsv1.Defaults, c *component.Component) error {
 	d, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&defaults.SchedulingFields)
 	if err != nil {

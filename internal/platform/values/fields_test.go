@@ -30,7 +30,7 @@ func try(t *testing.T, spec string, name dsv1.ComponentName) (map[string]any, er
 	}, graph.Get(name))
 }
 
-// Server-side apply refuses two variables of one name. The last one wins, as in the main container.
+// Server-side apply refuses two variables with the same name. The last one is used, as in the main container.
 func TestTheLastVariableOfAContainerWins(t *testing.T) {
 	t.Parallel()
 	const container = "[{name: a, image: b, env: [{name: X, value: old}, {name: Z, value: z}, {name: X, value: new}], ports: [{containerPort: 1}, {containerPort: 1, protocol: UDP}]}]"
@@ -41,7 +41,7 @@ func TestTheLastVariableOfAContainerWins(t *testing.T) {
 	}
 }
 
-// In a Kubernetes type, null removes the chart's value; in a type of this API, it means unset. Golden files in test/fields show the other
+// In a Kubernetes type, null removes the chart's value. In a type of this API, null means unset. Golden files in test/fields have the other
 // values of each field.
 func TestNull(t *testing.T) {
 	t.Parallel()
@@ -111,14 +111,14 @@ func TestRegistries(t *testing.T) {
 	assert.Equal(t, withTag("a:1/b:v1@sha256:c", "v2"), "a:1/b:v2")
 }
 
-// Addresses of a cluster that runs elsewhere: each has a port, and IPv6 addresses have brackets.
+// The addresses of a cluster outside of the cluster: each has a port, and IPv6 addresses have brackets.
 func TestNodesElsewhere(t *testing.T) {
 	t.Parallel()
 	found := nodes("redis://a.example.com:7000,b.example.com,[2001:db8::1]:7001,[2001:db8::2]", redisPort)
 	assert.DeepEqual(t, found, []string{"a.example.com:7000", "b.example.com:6379", "[2001:db8::1]:7001", "[2001:db8::2]:6379"})
 }
 
-// The product's services may ask MySQL for its public key where its accounts need it: from 8.0 on, but not on MariaDB.
+// The product's services may request MySQL's public key if its accounts need the key: since 8.0, but not with MariaDB.
 func TestPublicKey(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]any{
@@ -131,7 +131,7 @@ func TestPublicKey(t *testing.T) {
 	}
 }
 
-// A service gets only the addresses of its dependencies. A user's service may be called redis, etcd or mongodb.
+// A service gets only the addresses of its dependencies. A user's service may be named redis, etcd or mongodb.
 func TestNotConnected(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{

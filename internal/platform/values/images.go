@@ -7,13 +7,13 @@ import "strings"
 
 const relatedImagePrefix = "RELATED_IMAGE_"
 
-// RelatedImage returns the name of the variable with the default image of a component, or of ProbeImage: RELATED_IMAGE_GATEWAY_MASTER for
-// gateway-master. Catalogs set it to mirror images.
+// RelatedImage returns the name of the variable with the default image of a component or of ProbeImage, such as
+// RELATED_IMAGE_GATEWAY_MASTER for gateway-master. Catalogs set the variable to the image in a mirror.
 func RelatedImage(component string) string {
 	return relatedImagePrefix + strings.ReplaceAll(strings.ToUpper(component), "-", "_")
 }
 
-// RelatedImages returns the images in RELATED_IMAGE_* variables, by component. Each variable is NAME=image.
+// RelatedImages returns the images in variables RELATED_IMAGE_*, by component. environ has elements NAME=image.
 func RelatedImages(environ []string) map[string]string {
 	images := map[string]string{}
 	for _, variable := range environ {

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// mistakes are errors that the CRD does not refuse: the input, the field at fault, and the message.
+// mistakes are errors that the CRD does not refuse: the input, the field with the error, and the message.
 var mistakes = []struct{ given, field, message string }{
 	{"resources: {requests: {cpu: much}}", "resources", "quantities must match"},
 	{"resources: {request: {cpu: 1}}", "resources.request", "no such field"},
@@ -127,7 +127,7 @@ func TestEveryCheckRefusesSomething(t *testing.T) {
 	}
 }
 
-// Errors outside of services are named as well. An empty field means no error.
+// Errors outside of services are also reported. An empty field means no error.
 func TestMistakesElsewhere(t *testing.T) {
 	t.Parallel()
 	const (

@@ -20,7 +20,8 @@ const (
 	mongoDBKey = "connectionString.standard"
 )
 
-// managedMongoDB returns the chart values of a MongoDBCommunity. fields are those of the component, with the defaults for all components.
+// managedMongoDB returns the chart values of a MongoDBCommunity. fields are the component's fields, including the defaults for all
+// components.
 func managedMongoDB(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	m := c.MongoDB
 	v := map[string]any{
@@ -73,14 +74,14 @@ func mongoDBSecretElsewhere(c *component.Component) string {
 	return ""
 }
 
-// ownSettings are the settings of mongod that other objects depend on.
+// ownSettings are the settings of mongod on which other objects depend.
 var ownSettings = map[string]string{
 	"net.port":                "the Secret with the connection string and the network policy use 27017",
 	"storage.dbPath":          "the volume is mounted there",
 	"replication.replSetName": "it is the name of the component",
 }
 
-// checkMongoDB refuses settings that other objects depend on, as dotted names and as objects.
+// checkMongoDB refuses settings on which other objects depend, both as dotted names and as nested objects.
 func checkMongoDB(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(ownSettings)) {
@@ -91,7 +92,7 @@ func checkMongoDB(c *component.Component, v map[string]any) error {
 	return nil
 }
 
-// hasSetting reports whether settings contain a dotted name, written with dots, as nested objects, or as a mix of both.
+// hasSetting reports whether settings contain a dotted name: written with dots, as nested objects, or as a mix of both.
 func hasSetting(settings map[string]any, name string) bool {
 	if _, ok := settings[name]; ok {
 		return true

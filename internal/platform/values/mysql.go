@@ -22,14 +22,14 @@ const (
 	mysqlClusterImage = "mysql-cluster"
 )
 
-// managedMySQL returns the chart values of a MySQLCluster: its whole spec. fields are those of the component, with the defaults for all
-// components.
+// managedMySQL returns the chart values of a MySQLCluster, which are its whole spec. fields are the component's fields, including the
+// defaults for all components.
 func managedMySQL(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	if err := checkReplicated(c, fields); err != nil {
 		return nil, err
 	}
 	m, single := c.MySQL, load(component.ChartMySQL+"/values.yaml")
-	// Defaults of the API server are part of the plan: otherwise they would look like foreign writes.
+	// The plan includes defaults of the API server: otherwise they would look like changes by another writer.
 	service := map[string]any{"type": cmp.Or(m.ServiceType, "ClusterIP")}
 	if annotations, ok := fields["serviceAnnotations"]; ok {
 		service["annotations"] = annotations
@@ -109,8 +109,8 @@ func replicationOf(m *dsv1.MySQL) map[string]any {
 	return r
 }
 
-// mysqlImage returns the image of the members if the spec sets the image, the version or a registry. Otherwise the kind MySQLCluster has
-// the default.
+// mysqlImage returns the image of the members if the spec sets the image, the version or a registry. Otherwise the kind MySQLCluster uses
+// its default.
 func mysqlImage(in Input, m *dsv1.MySQL) string {
 	if m.Image != "" {
 		return withRegistry(in, m.Image)
@@ -125,7 +125,7 @@ func mysqlImage(in Input, m *dsv1.MySQL) string {
 	return inRegistry(in, shipped)
 }
 
-// notReplicated are the fields that a MySQLCluster lacks, and the alternatives.
+// notReplicated are the fields that a MySQLCluster lacks, with the alternatives.
 var notReplicated = []struct{ field, instead string }{
 	{"initScripts", "run the scripts in the database: after a loss of the primary it could not be proven that they ran exactly once"},
 	{"acceptLoss", "it is for switches between databases of one server; replication.acceptLoss is that of several members"},
@@ -136,7 +136,8 @@ var notReplicated = []struct{ field, instead string }{
 
 const inTemplate = "use podTemplate"
 
-// longestName limits the name of a MySQLCluster, and of one server with backups: its CronJob <name>-restore has at most 52 characters.
+// longestName is the maximum length of the name of a MySQLCluster, and of a single server with backups: the CronJob <name>-restore may have
+// 52 characters.
 const longestName = 44
 
 // checkReplicated refuses fields that a MySQLCluster lacks, instead of ignoring them.

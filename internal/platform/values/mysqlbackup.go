@@ -16,7 +16,7 @@ import (
 )
 
 // membersFolder is the folder for the backups of several members, below the folder in the spec. The folder in the spec may have backups of
-// one server, in another format and by another writer.
+// a single server, in another format and from another writer.
 const membersFolder = "mysql.cluster"
 
 // Defaults of the API server in spec.mysql.backup.
@@ -26,7 +26,7 @@ const (
 	defaultInterval     = "30s"
 )
 
-// takeMembersBackup adds the backups that mysql declares to the spec of a MySQLCluster. It refuses fields that a MySQLCluster lacks.
+// takeMembersBackup adds the backups that spec.mysql declares to the spec of a MySQLCluster. It refuses fields that a MySQLCluster lacks.
 func takeMembersBackup(c *component.Component, spec map[string]any) error {
 	declared := c.MySQL.Backup
 	if declared == nil {
@@ -72,8 +72,8 @@ func takeMembersBackup(c *component.Component, spec map[string]any) error {
 	return nil
 }
 
-// takeMembersRestore adds to the spec of a MySQLCluster the backup from which several members are restored. The folder of that backup is
-// not changed, because it belongs to another database.
+// takeMembersRestore adds the backup from which several members are restored to the spec of a MySQLCluster. It does not change the folder
+// of that backup, which belongs to another database.
 func takeMembersRestore(c *component.Component, spec map[string]any) error {
 	declared := c.MySQL.RestoreFrom
 	if declared == nil {
@@ -89,8 +89,8 @@ func takeMembersRestore(c *component.Component, spec map[string]any) error {
 	return nil
 }
 
-// checkMembersBackup refuses fields of backups that a MySQLCluster lacks. A default of the API server is accepted, because every spec has
-// it.
+// checkMembersBackup refuses fields of backups that a MySQLCluster lacks. It accepts a default of the API server, because every spec has
+// the default.
 func checkMembersBackup(c *component.Component) error {
 	refuse := func(field, why string) error {
 		return render.FieldError(c.Path+".backup."+field, "may not be set for a mysql of several members: remove it; %s", why)

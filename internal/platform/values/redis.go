@@ -14,13 +14,13 @@ import (
 
 const (
 	redisPort = "6379"
-	// Values of finalizers in a RedisCluster: one keeps the data when the cluster is deleted, the other deletes it.
+	// Values of finalizers in a RedisCluster. When the cluster is deleted, one value keeps the data, and the other deletes the data.
 	redisRetains = "retain"
 	redisDeletes = "foreground"
 )
 
-// managedRedis returns the chart values of a RedisCluster: its whole spec. fields are those of the component, with the defaults for all
-// components.
+// managedRedis returns the chart values of a RedisCluster, which are its whole spec. fields are the component's fields, including the
+// defaults for all components.
 func managedRedis(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	r := c.Redis
 	pod := map[string]any{}
@@ -100,7 +100,7 @@ func redisCredentials(in Input) map[string]any {
 	return credentials
 }
 
-// redisNodes returns the client addresses of the cluster, as host:port. For a RedisCluster the address is that of its Service, which
+// redisNodes returns the client addresses of the cluster, as host:port. For a RedisCluster, the address is that of its Service, which
 // selects the ready nodes. The address does not change with the shards, so no service restarts. A client of Redis Cluster discovers all
 // nodes from any node.
 func redisNodes(in Input, c *component.Component) []string {
@@ -110,7 +110,7 @@ func redisNodes(in Input, c *component.Component) []string {
 	return nodes(c.ThirdParty.URL, redisPort)
 }
 
-// redisImage returns the image of Redis if the spec sets more than its version.
+// redisImage returns the image of Redis if the spec sets more than its version; otherwise "".
 func redisImage(in Input, c *component.Component) string {
 	if c.Redis.Image != "" {
 		return withRegistry(in, c.Redis.Image)

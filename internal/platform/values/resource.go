@@ -17,10 +17,11 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// This file holds common code of redis, etcd, mongodb and a mysql of several members: each is a resource of another kind, or runs elsewhere.
+// This file has the common code of redis, etcd, mongodb and a mysql with several members. Each is a resource of another kind, or runs
+// outside of the cluster.
 
-// resource returns the chart values of a resource with a spec, and adds the network policy to the spec. fields are those of the component,
-// with the defaults for all components.
+// resource returns the chart values of a resource with a spec. It adds the network policy to the spec. fields are the component's fields,
+// including the defaults for all components.
 func resource(in Input, c *component.Component, fields, spec map[string]any) (map[string]any, error) {
 	if err := policyFor(in, c, spec); err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func resource(in Input, c *component.Component, fields, spec map[string]any) (ma
 	return v, nil
 }
 
-// take copies the named fields that are set.
+// take copies those of the named fields that are set.
 func take(into, fields map[string]any, names ...string) {
 	for _, name := range names {
 		if value, ok := fields[name]; ok {
@@ -39,7 +40,7 @@ func take(into, fields map[string]any, names ...string) {
 	}
 }
 
-// give sets the fields that are not empty.
+// give sets the fields whose value is not empty.
 func give(into map[string]any, values map[string]string) {
 	for name, value := range values {
 		if value != "" {
@@ -48,7 +49,7 @@ func give(into map[string]any, values map[string]string) {
 	}
 }
 
-// giveGrowth sets the growth of volumes in a field, if it is given.
+// giveGrowth sets the growth of volumes in a field, if growth is declared.
 func giveGrowth(into map[string]any, field string, given *backupv1.AutoGrow) {
 	if given == nil {
 		return
@@ -58,7 +59,7 @@ func giveGrowth(into map[string]any, field string, given *backupv1.AutoGrow) {
 	into[field] = grow
 }
 
-// named returns a size of spec.size, or "" for SizeCustom, which takes its amounts from `resources`.
+// named returns a size for spec.size. It returns "" for SizeCustom, which takes its amounts from `resources`.
 func named(size dsv1.Size) string {
 	if size == dsv1.SizeCustom {
 		return ""
@@ -66,7 +67,7 @@ func named(size dsv1.Size) string {
 	return string(size)
 }
 
-// templateOf parses a podTemplate strictly; nil without one.
+// templateOf parses a podTemplate strictly; nil for none.
 func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, error) {
 	if given == nil {
 		return nil, nil
@@ -82,8 +83,8 @@ func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, err
 	return template, nil
 }
 
-// podsOf returns the podTemplate of a resource. To that it adds fields that the resource's kind lacks, without overriding: labels,
-// annotations, and the priority class of the pods.
+// podsOf returns the podTemplate of a resource. To the template, it adds fields that the resource's kind lacks: labels, annotations, and
+// the priority class of the pods. It does not override fields of the template.
 func podsOf(c *component.Component, given *dsv1.Object, fields map[string]any) (map[string]any, error) {
 	template, err := templateOf(c, given)
 	if err != nil {
@@ -107,7 +108,7 @@ func podsOf(c *component.Component, given *dsv1.Object, fields map[string]any) (
 	return template, nil
 }
 
-// takeBackup adds the destination of backups and the backup to restore to the spec of a cluster. It parses both strictly.
+// takeBackup adds the destination of backups, and the backup to restore, to the spec of a cluster. It parses both strictly.
 func takeBackup(path string, spec map[string]any, backup, restore *dsv1.Object) error {
 	if backup != nil {
 		var given backupv1.ClusterBackup
@@ -136,7 +137,7 @@ func takeBackup(path string, spec map[string]any, backup, restore *dsv1.Object) 
 	return plain(spec, "backup", "restoreFrom")
 }
 
-// plain converts values to the types of templates: maps, lists, strings and numbers.
+// plain converts values to the types that templates use: maps, lists, strings and numbers.
 func plain(spec map[string]any, names ...string) error {
 	for _, name := range names {
 		if spec[name] == nil {
@@ -155,7 +156,7 @@ func plain(spec map[string]any, names ...string) error {
 	return nil
 }
 
-// policyFor lets only the operator and components that depend on a resource connect to it.
+// policyFor makes a network policy that admits only the operator and the components that depend on a resource.
 func policyFor(in Input, c *component.Component, spec map[string]any) error {
 	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
 		return nil
@@ -183,7 +184,7 @@ func policyFor(in Input, c *component.Component, spec map[string]any) error {
 	return nil
 }
 
-// added returns the map under a key, and creates it if needed.
+// added returns the map under a key, and creates the map if it does not exist.
 func added(v map[string]any, key string) map[string]any {
 	found, ok := v[key].(map[string]any)
 	if !ok {
@@ -193,7 +194,7 @@ func added(v map[string]any, key string) map[string]any {
 	return found
 }
 
-// nodes returns the addresses of a url, as host:port.
+// nodes returns the addresses in a url, as host:port.
 func nodes(url, defaultPort string) []string {
 	var found []string
 	for _, address := range addressesIn(url) {
@@ -213,7 +214,7 @@ func addressesIn(url string) []string {
 	return strings.Split(list, ",")
 }
 
-// splitPort splits an address into host, with the brackets of an IPv6 address, and port, which may be empty.
+// splitPort splits an address into the host (with the brackets of an IPv6 address) and the port, which may be empty.
 func splitPort(address string) (host, port string) {
 	if i := strings.LastIndexByte(address, ':'); i > strings.LastIndexByte(address, ']') {
 		return address[:i], address[i+1:]
@@ -221,7 +222,7 @@ func splitPort(address string) (host, port string) {
 	return address, ""
 }
 
-// checkResource refuses settings of MongoDB that other objects depend on, and invalid fields of middleware that runs elsewhere.
+// checkResource refuses settings of MongoDB on which other objects depend, and invalid fields of middleware outside of the cluster.
 func checkResource(c *component.Component, v map[string]any) error {
 	if c.MongoDB != nil {
 		if err := checkMongoDB(c, v); err != nil {
@@ -231,7 +232,8 @@ func checkResource(c *component.Component, v map[string]any) error {
 	return checkElsewhere(c)
 }
 
-// checkElsewhere refuses invalid object names, and addresses without a host or with an invalid port, for middleware that runs elsewhere.
+// checkElsewhere refuses, for middleware outside of the cluster, invalid object names, and addresses without a host or with an invalid
+// port.
 func checkElsewhere(c *component.Component) error {
 	tp := c.ThirdParty
 	if tp == nil {

@@ -83,7 +83,7 @@ func servicePort(p *dsv1.Port) (field, problem string) {
 	return "targetPort", first(validation.IsValidPortNum(p.TargetPort.IntValue()))
 }
 
-// configPath is as strict as the rule for a ConfigMap's key, because paths become keys.
+// configPath is as strict as the rule for a ConfigMap's keys, because paths become keys.
 var configPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 
 func configFile(f *dsv1.ConfigFile) (field, problem string) {

@@ -27,13 +27,13 @@ import (
 	table "d3os.com/d3os-operator/test/fields"
 )
 
-// The status names a schedule that the parser refuses, and with seconds also one that is never due and an unknown time zone. TestCheck of
-// package schedule has the refused schedules.
+// The status reports a schedule that the parser refuses. For a schedule with seconds, it also reports an unknown time zone, and a schedule
+// that is never due. TestCheck of package schedule has the refused schedules.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for schedule, message := range map[string]string{
 		"* * * * * *":      "",
-		"0 3 30 2 *":       "", // a way to write never
+		"0 3 30 2 *":       "", // a schedule that never becomes due
 		"1 0 0 29 2 *":     "",
 		"99 99 99 99 99":   "the minute '99' is refused",
 		"60 * * * * *":     "the second '60' is refused",
@@ -49,7 +49,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// Schedules of backups and checks, and their time zone, are refused with their path.
+// Invalid schedules of backups and checks, and an invalid time zone, are refused with their path.
 func TestSchedulesOfBackups(t *testing.T) {
 	t.Parallel()
 	refused := map[string]string{
@@ -76,13 +76,13 @@ func TestSchedulesOfBackups(t *testing.T) {
 	}
 }
 
-// mistake asserts that the values of component a cannot be made, or can if the message is empty.
+// mistake asserts that the values of component a cannot be built. If the message is empty, they can.
 func mistake(t *testing.T, spec, name, message string) {
 	t.Helper()
 	mistakeOf(t, "a", spec, name, message)
 }
 
-// mistakeOf asserts the same of a component.
+// mistakeOf is mistake for another component.
 func mistakeOf(t *testing.T, of dsv1.ComponentName, spec, name, message string) {
 	t.Helper()
 	_, err := try(t, spec, of)
@@ -96,8 +96,8 @@ func mistakeOf(t *testing.T, of dsv1.ComponentName, spec, name, message string) 
 	assert.Assert(t, is.Contains(field.Message, message), spec)
 }
 
-// The whole EtcdCluster is planned, including defaults of the API server: unplanned fields would look like foreign writes. The number of
-// members is an exception.
+// The whole EtcdCluster is planned, including defaults of the API server: fields without a plan would look like changes by another writer.
+// The number of members is an exception.
 func TestEverythingOfEtcdIsPlanned(t *testing.T) {
 	t.Parallel()
 	file, err := crd.Files.ReadFile("bases/etcd.database.coreos.com_etcdclusters.yaml")
@@ -113,7 +113,7 @@ func TestEverythingOfEtcdIsPlanned(t *testing.T) {
 		completed := map[string]any{"spec": runtime.DeepCopyJSONValue(etcd["spec"])}
 		defaulting.Default(completed, structural)
 		filled := completed["spec"].(map[string]any)
-		// For every kind, the plan writes false explicitly.
+		// The plan contains false explicitly, for every kind.
 		assert.DeepEqual(t, filled["networkPolicy"], map[string]any{"enabled": false})
 		assert.Equal(t, filled["paused"], false)
 		delete(filled, "networkPolicy")

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// checkTogether refuses fields that contradict one another, or the component's kind.
+// checkTogether refuses fields that contradict each other, or the component's kind.
 func checkTogether(c *component.Component, v map[string]any) error {
 	size, _ := v["size"].(string)
 	switch {
@@ -100,7 +100,8 @@ func checkHTTPRoute(c *component.Component, v map[string]any) error {
 	return nil
 }
 
-// maxAstral limits the number of characters beyond U+FFFF in the settings of a component: each such character is written as two escapes.
+// maxAstral is the maximum number of characters beyond U+FFFF in the settings of a component. Each such character is written as two
+// escapes.
 const maxAstral = 5000
 
 // checkSettings refuses settings that take too long to write.
@@ -126,12 +127,12 @@ func checkURL(c *component.Component) error {
 	path := c.Path + ".thirdParty.url"
 	u, err := url.Parse(c.ThirdParty.URL)
 	if err != nil {
-		return render.FieldError(path, "must be a URL such as 'https://host:443/path'") // the error would repeat all of it
+		return render.FieldError(path, "must be a URL such as 'https://host:443/path'") // the error would repeat the whole URL
 	}
 	return checkPort(path, u.Port())
 }
 
-// checkPort refuses an invalid port. An empty one is valid.
+// checkPort refuses an invalid port. An empty port is valid.
 func checkPort(path, port string) error {
 	if port == "" {
 		return nil
@@ -143,7 +144,8 @@ func checkPort(path, port string) error {
 	return nil
 }
 
-// checkBackup refuses a name that is too long for CronJobs, invalid schedules, a user with the name of a backup account, and invalid resources.
+// checkBackup refuses a name that is too long for CronJobs, invalid schedules, a user with the name of a backup account, and invalid
+// resources.
 func checkBackup(c *component.Component) error {
 	backup := c.MySQL.Backup
 	if backup == nil {
@@ -175,8 +177,8 @@ func checkBackup(c *component.Component) error {
 	return render.Decode(c.Path+".backup.resources", json.RawMessage(backup.Resources.Raw), &corev1.ResourceRequirements{})
 }
 
-// checkMySQL refuses settings that mysqld would parse to another value, and invalid object names: pods would wait for such an object
-// forever.
+// checkMySQL refuses settings that mysqld would parse to another value. It also refuses invalid object names, because pods would wait for
+// such an object forever.
 func checkMySQL(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -200,7 +202,7 @@ func checkMySQL(c *component.Component, v map[string]any) error {
 	return nil
 }
 
-// checkMainPort reserves the name of the main port, unless one of the ports replaces it.
+// checkMainPort reserves the name of the main port, unless one of the ports replaces the main port.
 func checkMainPort(c *component.Component, v map[string]any) error {
 	main := int64(port(c))
 	taken := -1

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package values computes the chart values of a DataService's component. It is pure, and the only place that uses both the API's fields and
-// the charts' values. Most fields have the same name in both and are passed unchanged (see fields). This package translates the others.
+// Package values computes the chart values of a DataService's component. It is pure. It is the only package that uses both the API's fields
+// and the charts' values. Most fields have the same name in both, and are passed unchanged (see fields). The package translates the others.
 package values
 
 import (
@@ -17,26 +17,26 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// ManagedBy is the value of the label app.kubernetes.io/managed-by on everything the operator creates.
+// ManagedBy is the value of the label app.kubernetes.io/managed-by on all objects that the operator creates.
 const ManagedBy = "d3os-operator"
 
-// Credentials names the Secrets with a platform's credentials. It never holds a secret value.
+// Credentials has the names of the Secrets with a platform's credentials. It never contains a secret value.
 type Credentials struct {
-	// MySQLSecret holds username and password of the database, and root-password if the operator runs it.
+	// MySQLSecret has username and password of the database. If the operator runs the database, it also has root-password.
 	MySQLSecret string
-	// MySQLUsersSecret holds the passwords of further accounts, by their names.
+	// MySQLUsersSecret has the passwords of further accounts, by their names.
 	MySQLUsersSecret string
 	// MySQLChecksum changes when credentials in the spec change, so that the pods that use them restart. It is empty for generated
 	// credentials.
 	MySQLChecksum string
-	// RedisSecret holds the password of Redis, and its username if RedisHasUser. It is empty for a Redis without a password.
+	// RedisSecret has the password of Redis and, if RedisHasUser is true, the username. It is empty for a Redis without a password.
 	RedisSecret  string
 	RedisHasUser bool
 	// RedisChecksum is the checksum for Redis; see MySQLChecksum.
 	RedisChecksum string
-	// PlatformSecret holds jwt-secret, gateway-username and gateway-password.
+	// PlatformSecret has jwt-secret, gateway-username and gateway-password.
 	PlatformSecret string
-	// MongoDBSecret holds the password of the services' account of MongoDB, if its operator runs it.
+	// MongoDBSecret has the password of the services' account in MongoDB, if MongoDB's operator runs it.
 	MongoDBSecret string
 }
 
@@ -45,23 +45,23 @@ type Input struct {
 	Instance      string // name of the DataService
 	Namespace     string
 	Graph         *component.Graph
-	Defaults      *dsv1.Defaults      // of the spec; nil for none
-	NetworkPolicy *dsv1.NetworkPolicy // of the spec; nil for none
+	Defaults      *dsv1.Defaults      // defaults in the spec; nil for none
+	NetworkPolicy *dsv1.NetworkPolicy // network policy in the spec; nil for none
 	Credentials   Credentials
-	// Images replace the charts' default images: component name, or ProbeImage, to image.
+	// Images maps a component's name, or ProbeImage, to the image that replaces the chart's default image.
 	Images map[string]string
-	// UID is the UID of the DataService; empty if the DataService was not read from a cluster. It does not affect running pods, only the
-	// writer of backups.
+	// UID is the UID of the DataService; empty if the DataService was not read from a cluster. It affects only the writer of backups, and
+	// no running pod.
 	UID string
 }
 
-// AgentImage is the key in Input.Images of the image with the agent.
+// AgentImage is the key in Input.Images of the agent's image.
 const AgentImage = "agent"
 
-// BackupAccount is the database account for backups, and the key of its password.
+// BackupAccount is the name of the database account for backups, and the key of its password.
 const BackupAccount = "d3os_backup"
 
-// ArchiveAccount is the database account for the archive of the binary log, and the key of its password.
+// ArchiveAccount is the name of the database account for the archive of the binary log, and the key of its password.
 const ArchiveAccount = "d3os_archive"
 
 // ProbeImage is the key in Input.Images of the image that monitors third parties.
@@ -141,7 +141,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 	}
 	if backup, ok := v["backup"].(map[string]any); ok {
 		v["writer"] = in.UID
-		delete(backup, "podTemplate") // the plan merges it into the pods
+		delete(backup, "podTemplate") // the plan merges the podTemplate into the pods
 	}
 	var scripts []any
 	for _, ref := range c.MySQL.InitScripts {
@@ -176,7 +176,7 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 	useMongoDB(v, in, c)
 }
 
-// connections adds the addresses of the middleware that a user's component depends on, and the database account.
+// connections adds the database account, and the addresses of the middleware on which a user's component depends.
 func connections(v map[string]any, in Input, c *component.Component) {
 	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Requires, name) }
 	if found := endpoints(in, needs); len(found) > 0 {
@@ -196,7 +196,7 @@ func restartWithCredentials(v map[string]any, in Input) {
 	annotate(v, "checksum/credentials", in.Credentials.MySQLChecksum)
 }
 
-// annotate adds an annotation to the pods, if it has a value.
+// annotate adds an annotation to the pods if the value is not empty.
 func annotate(v map[string]any, name, value string) {
 	if value != "" {
 		added(v, "annotations")[name] = value
@@ -220,7 +220,7 @@ func thirdParty(v map[string]any, in Input, c *component.Component) {
 		if image := in.Images[AgentImage]; tp.CheckCMD == "" && strings.HasPrefix(tp.URL, "mysql:") && image != "" && image != vocabulary.UnknownImage {
 			v["agentImage"] = image
 		}
-		if tp.CheckCMD != "" || v["agentImage"] != nil { // it may log in
+		if tp.CheckCMD != "" || v["agentImage"] != nil { // the probe may log in
 			restartWithCredentials(v, in)
 		}
 	}
@@ -239,7 +239,7 @@ func thirdParty(v map[string]any, in Input, c *component.Component) {
 	}
 }
 
-// networkPolicy sets which clients may connect to a component.
+// networkPolicy sets the clients that may connect to a component.
 func networkPolicy(v map[string]any, in Input, c *component.Component) error {
 	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
 		return nil
@@ -269,8 +269,8 @@ func addPorts(policy map[string]any, given *dsv1.NetworkPolicy) {
 	}
 }
 
-// published reports whether all ports of a component are exposed outside the cluster. An ingress does not count: it exposes only the main
-// port, and the chart handles that.
+// published reports whether all ports of a component are exposed outside of the cluster. It ignores an ingress: an ingress exposes only the
+// main port, and the chart handles that.
 func published(v map[string]any) bool {
 	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer"
 }

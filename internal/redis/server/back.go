@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/database/proof"
 )
 
-// Limits of the data of one slot that one step moves back to the owner, in keys and bytes.
+// Limits of the data that one step moves back to the owner for one slot, in keys and bytes.
 const (
 	mostBack      = 10000
 	mostBytesBack = 16 << 20

@@ -39,7 +39,7 @@ func refused(r *rig, owner, target *rigNode, next func() (string, int)) {
 }
 
 // The operator ends at each command of a move back, clients delete and write keys, and one end may restart. The next operator leaves each
-// key on its owner alone, with the last write that was acknowledged.
+// key only on the key's owner, with the last acknowledged write.
 func TestMoveBackIsBrokenOffAtEachCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)

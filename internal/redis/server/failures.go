@@ -14,9 +14,9 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// A failed step is not due again for a while. In that time other steps are taken. The delay doubles with each failure in a row. A move of
-// slots that Redis refused is delayed from its first failure on. Any other step is retried once at once, because its preconditions may just
-// have changed. A restart of the operator resets the delays.
+// A failed step is not due again for a while. In that time, other steps are taken. The delay doubles with each consecutive failure. A move
+// of slots that Redis refused is delayed from its first failure on. Any other step is first retried once without a delay, because its
+// preconditions may just have changed. A restart of the operator resets the delays.
 const (
 	moveAgain = 15 * time.Second
 	stepAgain = 2 * time.Second
@@ -43,7 +43,7 @@ var errNotDue = errors.New("not due")
 
 // moveError explains why slots could not be moved.
 type moveError struct {
-	slot int  // wholeStep: no particular one
+	slot int  // wholeStep: no particular slot
 	full bool // the target accepts no keys at all
 	// first is the delay after the first failure.
 	first time.Duration
@@ -98,7 +98,7 @@ func (s *Servers) succeeded(on *peer, key failureKey, step topology.Step) {
 	})
 }
 
-// failed records a failure. first is the delay after the first one.
+// failed records a failure. first is the delay after the first failure.
 func (s *Servers) failed(on *peer, key failureKey, first time.Duration, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,10 +18,10 @@ const (
 	maxBulk    = 32 << 20
 	maxLine    = 64 << 10
 	maxItems   = 1 << 20
-	maxHeaders = 1 << 16 // of arrays, which may lie in each other
+	maxHeaders = 1 << 16 // headers of arrays, which may be nested
 )
 
-// ErrTooMuch reports that a server's answer is larger than any valid one.
+// ErrTooMuch reports that a server's answer is larger than any valid answer.
 var ErrTooMuch = errors.New("the server's answer is too large to be one of Redis")
 
 // Conn returns a connection that fails with ErrTooMuch if the server announces or sends more than these limits. Each write begins a new
@@ -46,8 +46,8 @@ type conn struct {
 	err                   error
 	bytes, items, headers int
 	line                  []byte // the beginning of the present line
-	length                int    // of the present line
-	skip                  int    // bytes of a text that are still to come
+	length                int    // length of the present line
+	skip                  int    // remaining bytes of a text
 }
 
 // Write sends a request.
@@ -115,7 +115,7 @@ func (c *conn) header() error {
 			return err
 		}
 		c.skip = n + 2
-	case '*', '~', '>', '%', '|': // lists; the last two have two entries for each
+	case '*', '~', '>', '%', '|': // lists; in the last two, an element has two entries
 		n, err := announced(line, maxItems)
 		c.items += 2 * max(n, 0)
 		if c.headers++; err == nil && (c.items > 2*maxItems || c.headers > maxHeaders) {

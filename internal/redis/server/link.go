@@ -110,7 +110,7 @@ func (l *link) do(ctx context.Context, commands ...command) ([]*redis.Cmd, error
 	return answers, nil
 }
 
-// isAnswer reports whether an error is a reply of Redis, and not one of the connection.
+// isAnswer reports whether an error is a reply of Redis, and not an error of the connection.
 func isAnswer(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)

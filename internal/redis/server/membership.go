@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// on proves the step's node and sends commands to it.
+// on proves the identity of the step's node, and sends commands to the node.
 func (t *executor) on(ctx context.Context, commands ...command) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -34,8 +34,8 @@ func (t *executor) bumpEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "BUMPEPOCH"})
 }
 
-// meet introduces the step's node to the target. The target has accepted the password and returned its id. This matters because the cluster
-// bus has no password: a node of another cluster that has taken over the address would join.
+// meet introduces the step's node to the target. The target has accepted the password and returned its id. These checks are necessary
+// because the cluster bus has no password: a node of another cluster that has taken over the address would join.
 func (t *executor) meet(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
 	if err != nil {
@@ -142,7 +142,7 @@ func (t *executor) dismiss(ctx context.Context, node *link) error {
 	return err
 }
 
-// replicationUser returns the user that a node replicates with: that of its shard.
+// replicationUser returns the user with which a node replicates: the user of its shard.
 func (l *link) replicationUser(ctx context.Context) (string, error) {
 	answers, err := l.do(ctx, command{"CONFIG", "GET", "masteruser"})
 	if err != nil {
@@ -155,8 +155,8 @@ func (l *link) replicationUser(ctx context.Context) (string, error) {
 	return pair[1], nil
 }
 
-// forget removes a node from the views of all other nodes at once. If one view still had the node, the other nodes would add it again after
-// a minute. So nothing is sent unless all nodes are reached.
+// forget removes a node from the views of all other nodes at the same time. If one view still had the node, the other nodes would add it
+// again after a minute. So nothing is sent unless all nodes are reached.
 func (t *executor) forget(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {
@@ -189,7 +189,7 @@ func (t *executor) ownsNothing(ctx context.Context, links []*link) error {
 	})
 }
 
-// allServed proves that the nodes of On own all slots in their own views, so that the keys of the step's node are copies.
+// allServed proves that the nodes of On own all slots in their own views. The keys of the step's node are then copies.
 func (t *executor) allServed(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {

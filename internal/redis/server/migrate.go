@@ -142,7 +142,7 @@ end
 return deleted`
 )
 
-// dropDuplicates deletes the target's copies of keys that the source has too, in slots of which the target had keys before this step.
+// dropDuplicates deletes the target's copies of keys that the source also has, in slots with keys on the target before this step.
 //
 // (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach the source. (3) A
 // client deletes the key on the source. (4) The source redirects clients to the target, where the deleted key still exists. MIGRATE with
@@ -227,7 +227,7 @@ func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
 	return err
 }
 
-// send sends MIGRATE for parcels, and returns those of which the target has a key.
+// send sends MIGRATE for parcels, and returns the parcels with a key that the target has.
 func (m *mover) send(ctx context.Context, parcels []parcel) (busy []parcel, err error) {
 	commands := make([]command, 0, len(parcels))
 	for _, p := range parcels {

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// client acts between two pipelines of the operator: before the nth of those whose commands begin with a word.
+// client acts between two pipelines of the operator: before the nth pipeline whose commands begin with a word.
 type client struct {
 	word  string
 	nth   int
@@ -75,13 +75,13 @@ func TestKeysOnBothNodes(t *testing.T) {
 		}
 		r.do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.ID)
 		r.do(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.ID)
-		// The first MIGRATE of this step has the same keys as the one whose reply was lost.
+		// The first MIGRATE of this step has the same keys as the MIGRATE whose reply was lost.
 		first := r.do(source, "CLUSTER", "GETKEYSINSLOT", slot, 10).([]any)
 		if !c.fresh {
 			r.do(source, append([]any{"MIGRATE", target.IP, Port, "", 0, 5000, "COPY", "KEYS"}, first...)...)
 		}
 		for _, key := range keys {
-			r.do(source, "SET", key, "newer") // as the source has them, it serves them
+			r.do(source, "SET", key, "newer") // the source serves the keys that it has
 		}
 		c.at.acts = func() { c.acts(first[7].(string)) }
 		r.operator(&c.at)

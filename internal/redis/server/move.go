@@ -22,13 +22,13 @@ const (
 
 // mover moves slots from one master to another.
 //
-// A crash at any point leaves each slot repairable. The order is: IMPORTING on the target, MIGRATING on the source, then the keys. When no
-// master except the target has keys of the slot, NODE follows on the target, which broadcasts it, and on the source. The next pass finds
-// the marks, or finds the slot owned by the target in its own view, and continues.
+// A crash at any point leaves each slot repairable. The order is: IMPORTING on the target, MIGRATING on the source, the keys, NODE on the
+// target, NODE on the source. NODE is sent when no master except the target has keys of the slot. The target broadcasts the new owner. The
+// next pass finds the marks, or finds the target as the owner in the target's own view, and continues.
 //
-// The target claims a slot with a config epoch above all that it has seen. The source may have a higher one that the target has not seen,
-// for example because it has just received slots. Then the source's next message takes the slot back, and the target deletes its keys. So
-// no slot is opened or assigned before the target has the source's epoch.
+// The target claims a slot with a config epoch above all epochs that the target has seen. The source may have a higher epoch that the
+// target has not seen, for example because the source has just received slots. In that case, the source's next message takes the slot back,
+// and the target deletes its keys. So no slot is opened or assigned before the target has the source's epoch.
 type mover struct {
 	*executor
 	source, target *link
@@ -47,7 +47,7 @@ func (t *executor) newMover(ctx context.Context) (*mover, error) {
 		}
 	}
 	// Slots that are open at the end of the time slice are completed, within twice the time.
-	const slice = 5 * time.Second // in which one step moves slots
+	const slice = 5 * time.Second // the time for which one step moves slots
 	m := &mover{executor: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest, resumed: map[int]bool{}}
 	if m.largest == 0 {
 		m.largest = topology.LargestValue
@@ -141,8 +141,8 @@ func (m *mover) moveBatch(ctx context.Context, slots []int) (int, error) {
 type sight struct {
 	source, target topology.Entry
 	owner          map[int]string // in the target's view
-	epoch          uint64         // of the source, in the target's view
-	keys, stale    map[int]int64  // on the source, on the target
+	epoch          uint64         // epoch of the source, in the target's view
+	keys, stale    map[int]int64  // number of keys on the source and on the target, by slot
 }
 
 // look queries source and target in parallel.

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// A replica that serves no stale data answers MASTERDOWN to most commands while its master is away. It is read all the same: it may have to
-// replace its master.
+// A replica that serves no stale data answers MASTERDOWN to most commands while its master does not answer. It is read nevertheless,
+// because it may have to replace its master.
 func TestReplicaWithoutItsMaster(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
@@ -45,8 +45,8 @@ func TestReplicaWithoutItsMaster(t *testing.T) {
 	assert.NilError(t, r.take(topology.Step{Action: topology.ActionReset, Mode: topology.ModeConsent, Node: replica.Place}))
 }
 
-// A server passes on what its volume notes: the size of kept files always, and times only while they decide. The text of an older script has no
-// size.
+// A server reports the notes on its volume: the size of kept files always, the times only while a decision needs them. The text of an older
+// script has no size.
 func TestMarksOfTheVolume(t *testing.T) {
 	t.Parallel()
 	used, linked := time.Unix(1700000000, 0), time.Unix(1700000100, 0)

@@ -26,7 +26,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// rig is a cluster of real redis-servers, with an operator of Read, Decide and Take. Pod cache-i-0 is the only one of shard i.
+// rig is a cluster of real redis-servers, with an operator that consists of Read, Decide and Take. Pod cache-i-0 is the only pod of shard
+// i.
 type rig struct {
 	*testing.T
 
@@ -44,7 +45,7 @@ type rigNode struct {
 	topology.Place
 
 	dir     string
-	options []string // of the program
+	options []string // options of the program
 	process *process.Process
 	client  *redis.Client
 }
@@ -279,7 +280,7 @@ func (r *rig) move(from, to *rigNode, mode string, slots ...int) topology.Step {
 	return step
 }
 
-// slotsOf returns names that each have another slot of a node.
+// slotsOf returns names in different slots of a node.
 func (r *rig) slotsOf(n *rigNode) func() (tag string, slot int) {
 	next, used := 0, map[int]bool{}
 	return func() (string, int) {
@@ -295,7 +296,8 @@ func (r *rig) slotsOf(n *rigNode) func() (tag string, slot int) {
 	}
 }
 
-// breaker ends the operator at one of its pipelines that have an effect: before it is sent, or after, when its answer is lost.
+// breaker ends the operator at one of its pipelines that have an effect: before the pipeline is sent, or after its effect, with a lost
+// answer.
 type breaker struct {
 	mu     sync.Mutex
 	at     int

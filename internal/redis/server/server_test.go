@@ -152,7 +152,7 @@ func TestInfoNamesWhatIsRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "it is Valkey 8.1.1, which is not supported")
 }
 
-// answers serves an address where each command has one answer, or none at all. before runs before each answer.
+// answers serves an address where each command has one answer, or no answer. before runs before each answer.
 func answers(t *testing.T, ip, answer string, before func()) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("%s:%d", ip, Port))
@@ -192,7 +192,7 @@ func addresses(t *testing.T) func() string {
 
 const loading = "-LOADING Redis is loading the dataset in memory\r\n"
 
-// Each problem is named, and nodes are read at the same time: the first one answers after the last.
+// Each problem is named. Nodes are read in parallel: here, the first node answers after the last.
 func TestNodesThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	next, asked := addresses(t), make(chan struct{})
@@ -204,7 +204,7 @@ func TestNodesThatDoNotAnswer(t *testing.T) {
 	answers(t, nodes[0].IP, loading, func() { <-asked })
 	answers(t, nodes[2].IP, loading, nothing)
 	answers(t, nodes[3].IP, "-WRONGPASS invalid username-password pair or user is disabled.\r\n", sync.OnceFunc(func() { close(asked) }))
-	s := New(Options{ReadTimeout: 5 * time.Minute}) // only a hang exhausts it
+	s := New(Options{ReadTimeout: 5 * time.Minute}) // only a hang exceeds the time limit
 	defer s.Close()
 	s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
 	for i, want := range []string{"it is loading its data", "connection refused", "it is loading its data", "does not accept the password"} {
@@ -213,7 +213,7 @@ func TestNodesThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// A node that hangs gets less time when it is asked again.
+// A node that hangs gets less time for the next query.
 func TestNodeThatHangs(t *testing.T) {
 	t.Parallel()
 	ip := addresses(t)()

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// ReadTimeout limits the time of all queries of a node in one pass. Default: 2s.
 	ReadTimeout time.Duration
-	// Connections limits the number of open connections. The least recently used one is closed. Default: 2048.
+	// Connections limits the number of open connections. The least recently used connection is closed. Default: 2048.
 	Connections int
 	// Tap intercepts the commands of steps. Default: none.
 	Tap Tap
@@ -63,7 +63,7 @@ type peer struct {
 	sent   map[topology.Action]time.Time
 	// settled holds settings that the server accepted but reports with another value.
 	settled map[string]settled
-	// failures are those of steps on this pod.
+	// failures are the failures of steps on this pod.
 	failures backoff.Steps[failureKey]
 }
 

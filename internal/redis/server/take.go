@@ -44,8 +44,8 @@ type executor struct {
 	links map[topology.Place]*link
 }
 
-// Take runs one step. Before each effect it proves that the preconditions of the step still hold. If they do not, the error wraps
-// proof.ErrRefused. It does not wait for the consequences: the next pass observes them.
+// Take runs one step. Before each effect, Take proves that the preconditions of the step still hold. If a precondition does not hold, the
+// error wraps proof.ErrRefused. Take does not wait for the consequences: the next pass observes them.
 func (s *Servers) Take(ctx context.Context, request Request) error {
 	if request.Pipeline <= 0 {
 		request.Pipeline = 10
@@ -203,6 +203,6 @@ func each(n int, do func(int) error) error {
 // release returns the connections to their pools.
 func (t *executor) release() {
 	for _, l := range t.links {
-		_ = l.conn.Close() // returns it to its pool
+		_ = l.conn.Close() // returns the connection to the pool
 	}
 }

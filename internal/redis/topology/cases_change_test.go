@@ -11,7 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// a-0-0 owns slot 100, which is or was being moved to a-2-0.
+// a-0-0 owns slot 100, which is being moved to a-2-0, or whose move was interrupted.
 func TestOpenSlots(t *testing.T) {
 	both, source, target := map[string]int64{"a-0-0": 3, "a-2-0": 2}, map[string]int64{"a-0-0": 3}, map[string]int64{"a-2-0": 2}
 	from, to, heir := migrating("a-0-0", "a-2-0"), importing("a-2-0", "a-0-0"), slotKeys(map[string]int64{"a-0-1": 3, "a-2-0": 2})
@@ -60,7 +60,7 @@ func sourceFailedOver(s *scene) {
 	s.open("a-2-0", 100, "a-0-0", "")
 }
 
-// grow adds a fourth shard without slots, which is wanted.
+// grow adds a wanted fourth shard without slots.
 func grow(s *scene) {
 	s.wanted.Shards, s.record.Shards = []int{2, 2, 2, 2}, []int{2, 2, 2, 2}
 	s.add(3, 0)
@@ -115,7 +115,7 @@ func TestScaling(t *testing.T) {
 	})
 }
 
-// full has four shards without free memory, three of which are wanted.
+// full has four shards without free memory. Three of the shards are wanted.
 func full(evicts bool) edit {
 	return func(s *scene) {
 		*s = *settled(4)
@@ -188,7 +188,7 @@ func TestRolling(t *testing.T) {
 	})
 }
 
-// neverUp marks pods as of an old revision that never served.
+// neverUp gives pods an old revision that never served.
 func neverUp(pods ...string) edit {
 	return func(s *scene) {
 		lost(time.Hour, pods...)(s)
@@ -196,7 +196,7 @@ func neverUp(pods ...string) edit {
 	}
 }
 
-// Pods of an old revision whose servers served before and cannot run any more, as for want of memory.
+// Pods have an old revision. Their servers served before and cannot run any more, for example for lack of memory.
 func TestStuck(t *testing.T) {
 	again := func(pod string) edit { return on(pod, func(n *Node) { n.Outdated, n.Stuck = false, false }) }
 	holdAll(t, []expectation{
@@ -225,7 +225,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// stuck marks pods as of an old revision whose servers end again and again.
+// stuck gives pods an old revision whose servers end again and again.
 func stuck(pods ...string) edit {
 	return func(s *scene) {
 		lost(time.Hour, pods...)(s)
@@ -241,7 +241,7 @@ func locked(pod string) edit {
 	})
 }
 
-// A failed step is skipped while it is not due, and blocks no other.
+// A failed step is skipped while it is not due, and blocks no other step.
 func TestFailedStepsYield(t *testing.T) {
 	open := func(s *scene) {
 		s.open("a-0-0", 100, "", "a-2-0")
@@ -281,12 +281,12 @@ func TestFailedStepsYield(t *testing.T) {
 	})
 }
 
-// sent makes a failover sent to a pod some time ago.
+// sent records a failover that was sent to a pod some time ago.
 func sent(pod string, since time.Duration) edit {
 	return on(pod, func(n *Node) { n.Sent = map[Action]time.Duration{ActionFailover: since} })
 }
 
-// A step that was sent, and may still take effect, makes a pass each second.
+// While a step was sent and may still take effect, there is a pass each second.
 func TestASentStepIsAwaited(t *testing.T) {
 	t.Parallel()
 	s := settled(3)
@@ -296,7 +296,7 @@ func TestASentStepIsAwaited(t *testing.T) {
 	assert.Equal(t, s.decide().LookAgain, whileWaiting)
 }
 
-// The record keeps the node of a wanted pod that is away, even if no member knows that node.
+// The record keeps the node of a wanted pod that does not run, even if no member knows that node.
 func TestRecordIsLoweredWithoutAPod(t *testing.T) {
 	s := settled(3)
 	grow(s)

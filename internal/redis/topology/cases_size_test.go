@@ -130,7 +130,7 @@ func TestParking(t *testing.T) {
 	})
 }
 
-// newShard makes a scene of three shards and a new one without slots.
+// newShard makes a scene of three shards with slots, and a new shard without slots.
 func newShard(s *scene) {
 	s.wanted.Shards, s.record.Shards = []int{2, 2, 2, 2}, []int{2, 2, 2, 2}
 	s.add(3, 0)

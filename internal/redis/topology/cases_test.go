@@ -92,7 +92,7 @@ func TestLostMasters(t *testing.T) {
 	hidden := everywhere("a-1-0", func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
 	fresh := on("a-1-1", func(n *Node) { n.Keys, n.Replication.Offset = 0, 1 })
 	late := on("a-1-1", func(n *Node) { n.Replication.LinkUp, n.Replication.LinkDown = false, 2*time.Second })
-	// The record is of the time before a-1-0 became the master again. a-1-1 has copied from it since.
+	// The record was written before a-1-0 became the master again. a-1-1 has copied from a-1-0 after that.
 	promotedBack := func(former string) edit {
 		return func(s *scene) {
 			h, r := s.record.Histories[1], &s.node("a-1-1").Replication
@@ -169,8 +169,8 @@ func TestConsent(t *testing.T) {
 	})
 }
 
-// closedSince makes a-1-0 restart, as doubtful does, and accept no replica: its volume was last in use some time ago, and a-1-1 had its link
-// until some time ago.
+// closedSince restarts a-1-0 like doubtful, and a-1-0 accepts no replica. The volume of a-1-0 was last in use some time ago, and the link
+// of a-1-1 ended some time ago.
 func closedSince(keys int64, used, linked time.Duration) edit {
 	return func(s *scene) {
 		s.doubtful(keys)
@@ -180,7 +180,7 @@ func closedSince(keys int64, used, linked time.Duration) edit {
 	}
 }
 
-// noted makes a-1-1 restart. Its volume notes until how long ago it had its link; 0 is never.
+// noted restarts a-1-1. Its volume has a note of the time since the last link; 0: no link.
 func noted(linked time.Duration) edit {
 	return on("a-1-1", func(n *Node) {
 		if n.Replication.LinkDown = NeverLinked; linked > 0 {
@@ -189,10 +189,10 @@ func noted(linked time.Duration) edit {
 	})
 }
 
-// copied makes a pod have the node of another one.
+// copied gives a pod the node of another pod.
 func copied(n *Node, other Node) { other.Pod, other.Ordinal = n.Pod, n.Ordinal; *n = other }
 
-// accepted makes a shard come back empty after the loss of its data was accepted.
+// accepted restarts a shard without data, after a user has accepted the loss of its data.
 func accepted(s *scene) {
 	for _, change := range []edit{lost(time.Hour, "a-1-0", "a-1-1"), renewed("a-1-0", "a-1-1")} {
 		change(s)
@@ -225,7 +225,7 @@ func foreign(s *scene) {
 	unknown("a-1-1")(s)
 }
 
-// even holds some slots that do not touch each other.
+// even returns some slots without adjacent slots.
 var even = NewSlotSet(Range{0, 0}, Range{2, 2}, Range{4, 4}, Range{6, 6}, Range{8, 8}, Range{10, 10}, Range{12, 12}, Range{14, 14}, Range{16, 16}, Range{18, 18}, Range{20, 20})
 
 // ranges makes the lost shard own slots in two ranges.
@@ -235,7 +235,7 @@ func ranges(s *scene) {
 	lost(time.Hour, "a-1-0", "a-1-1")(s)
 }
 
-// givenUp makes a-1-1 come back after it was given up and forgotten, with old data.
+// givenUp restarts a-1-1 with old data, after the node was given up and forgotten.
 func givenUp(s *scene) {
 	const id = "dddddddddddddddddddddddddddddddddddddddd"
 	unknown("a-1-1")(s)
@@ -284,7 +284,7 @@ func TestProofsOfHistory(t *testing.T) {
 		row("it continues the history: its master had been promoted meanwhile", Healing, "", "Failover FORCE a-1-1", "", gone,
 			on("a-1-1", func(n *Node) { n.Replication.ID, n.Replication.FormerID = "history-next", "history-a-1-0" })),
 		row("its master is empty by right", Complete, PhaseFailed, "Wait", "a-1-1 has no link", keys("a-1-0", 0), again),
-		// Redis makes a new history where it has no replica.
+		// Redis makes a new history if it has no replica.
 		row("its master is empty by right for hours, while no replica was there", Complete, "", "Wait", "a-1-1 has no link", keys("a-1-0", 0),
 			on("a-1-0", func(n *Node) { n.Replication.ID = "history-after-the-backlog" }), down(2*time.Hour)),
 		row("its master restarted, and it had been cut off before", Complete, "", "Wait", "a-1-1 has no link", restarted("a-1-0", 0), down(time.Hour)),

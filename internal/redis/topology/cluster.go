@@ -9,7 +9,7 @@ import (
 	"sort"
 )
 
-// cluster holds everything known in one pass, computed once. Nodes are pointers to copies.
+// cluster holds the facts that are computed once in a pass. Nodes are pointers to copies.
 type cluster struct {
 	wanted Wanted
 	record Record
@@ -61,7 +61,7 @@ type dispute struct {
 
 func newCluster(wanted Wanted, record Record, nodes []Node) *cluster {
 	if wanted.Parked {
-		wanted.Shards = shape(record, nodes) // until its pods stop, the cluster stays as it is
+		wanted.Shards = shape(record, nodes) // until the pods stop, the cluster keeps its shape
 	}
 	c := &cluster{wanted: wanted, record: record, podOf: map[string]string{}, pods: map[string]*Node{}, byID: map[string]*Node{}}
 	for pod, id := range record.Nodes {
@@ -94,7 +94,7 @@ func newCluster(wanted Wanted, record Record, nodes []Node) *cluster {
 	return c
 }
 
-// SelfFirst returns a view with the node's own line first, so that Decide finds it at once. It does not change view.
+// SelfFirst returns a view with the node's own line first, so that Decide finds it immediately. It does not change view.
 func SelfFirst(view []Entry) []Entry {
 	at := slices.IndexFunc(view, func(e Entry) bool { return e.Myself })
 	if at <= 0 {

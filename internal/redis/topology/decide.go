@@ -11,18 +11,18 @@ import (
 
 // Delays until the next pass.
 const (
-	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will at once
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
 	whileWaiting = time.Second            // an operation is in progress
 	whileStuck   = 10 * time.Second       // a user must act, or the environment change
 	atRest       = 30 * time.Second
 )
 
-// Decide returns the model of the cluster and the next steps. It is total and deterministic: every observation has one decision, if only to
-// wait for a user. Without steps the model is Settled.
+// Decide returns the model of the cluster and the next steps. It is total and deterministic: every observation has one decision, which may
+// be to wait for a user. Without steps, the model is Settled.
 //
-// Rules run in order, and each repairs what later rules rely on. Nodes see each other, replicas follow their masters, lost masters are
-// replaced, slots are whole, and members match the spec. Only then do slots move, pods restart and roles change. A step that failed a short
-// time ago is skipped, and the next one is taken.
+// Rules run in order. Each rule repairs the state that later rules need: nodes see each other, replicas follow their masters, lost masters
+// are replaced, slots are whole, and members match the spec. Only then do slots move, pods restart and roles change. A step that failed a
+// short time ago is skipped, and the next step is taken.
 func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 	c := newCluster(wanted, record, nodes)
 	c.servedSlots = c.served()
@@ -83,8 +83,8 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	return append(mending, c.moves, c.shrink, c.roll, c.spread)
 }
 
-// early lets a rule run before open slots are repaired. It skips the rule if the mark of an open slot names a node that is not a member: the
-// record then shows which shard replaces it.
+// early lets a rule run before open slots are repaired. If the mark of an open slot names a node that is not a member, the rule is skipped:
+// the record then shows which shard replaces that node.
 func (c *cluster) early(rule func() []Step) func() []Step {
 	return func() []Step {
 		for _, n := range c.members {

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology decides how to operate a Redis Cluster. It merges what the nodes report into a model and a verdict, and returns the next
-// step. It is pure: no connection, no client, no clock.
+// Package topology decides how to operate a Redis Cluster. It merges the reports of the nodes into a model and a verdict, and returns the
+// next step. It is pure: no connection, no client, no clock.
 //
 //	Nodes (one report per pod) -> Merge -> Model and Verdict -> Decide -> Steps
 //

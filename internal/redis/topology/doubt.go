@@ -22,7 +22,7 @@ import (
 //   - the master has at least as many keys, because a restart on its own volume keeps the keys. This is no proof if another node has
 //     received a newer epoch, or was linked after the last use of the master's volume.
 //
-// All but the first need an answer of the node.
+// All conditions except the first need an answer of the node.
 func (c *cluster) continues(master, holder *Node) bool {
 	if !c.record.Formed || c.isUnbroken(master) {
 		return true
@@ -103,7 +103,7 @@ func (c *cluster) isKeptApart(master *Node) bool {
 	return apart
 }
 
-// isUnbroken reports whether a master has not restarted since the record, or whether its history is or continues the recorded one.
+// isUnbroken reports whether a master has not restarted since the record, or whether its history is or continues the recorded history.
 func (c *cluster) isUnbroken(master *Node) bool {
 	h := c.record.Histories[master.Shard]
 	if h.Node == master.ID && h.Run != "" && h.Run == master.RunID {
@@ -122,7 +122,7 @@ func (c *cluster) isHeldBack(master, holder *Node) bool {
 	return true
 }
 
-// holderID returns the id of a node, or the recorded one if the node was not reached.
+// holderID returns the id of a node, or the recorded id if the node was not reached.
 func (c *cluster) holderID(n *Node) string {
 	if n.Reached {
 		return n.ID

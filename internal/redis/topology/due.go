@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// due returns the first candidate that has not failed recently. From a batch it removes the steps that have. It records the causes of the
-// skipped steps. So a step that keeps failing blocks neither its own rule nor a later one, and is retried when it is due. A step that was
-// sent recently, and may still take effect, blocks only later rules: then due waits.
+// due returns the first candidate that has not failed recently. From a batch, it removes the steps that have failed recently. It records
+// the causes of the skipped steps. So a step that keeps failing blocks neither its own rule nor a later rule, and is retried when it is
+// due. A step that was sent recently, and may still take effect, blocks only later rules: in that case, due waits.
 func (c *cluster) due(candidates []Step) []Step {
 	var sent []Step
 	skips := func(step Step) bool {

@@ -28,7 +28,7 @@ func (s *scene) fail(step Step) {
 	n.Failures = append(n.Failures, Failure{Action: step.Action, Mode: step.Mode, Target: step.Subject(), Cause: "webhook"})
 }
 
-// Steps that keep failing hide no other step. Each case fails all steps that are taken until one is the expected one.
+// Steps that keep failing block no other step. Each case fails all steps until the next step is the expected step.
 func TestFailingStepsHideNoOthers(t *testing.T) {
 	t.Parallel()
 	const rest = "no step is left but to wait"
@@ -105,7 +105,7 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 	}
 }
 
-// A lost master that nothing can be done for does not hide a consent for another shard.
+// A lost master that cannot be replaced does not block a consent for another shard.
 func TestALostMasterHidesNoConsent(t *testing.T) {
 	t.Parallel()
 	s := settled(3)

@@ -19,8 +19,8 @@ func (c *cluster) foreignFormed() bool {
 	return false
 }
 
-// form makes a cluster of pods that never were one. Each line takes one pass, or none if it is done. After a crash of the operator, the
-// state of the nodes shows the next line.
+// form makes a cluster of pods that never were a cluster. Each line takes one pass, or no pass if its work is done. After a crash of the
+// operator, the state of the nodes shows the next line.
 //
 //	record the pods and their node ids
 //	wait until pods get no backup any more, if the cluster is restored (birth.go)

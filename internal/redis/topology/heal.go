@@ -19,7 +19,7 @@ func (c *cluster) serving() []*Node {
 	return all
 }
 
-// served returns the slots that all serving members agree are served by a living master.
+// served returns the slots that a living master serves in the views of all serving members.
 func (c *cluster) served() SlotSet {
 	views := c.serving()
 	if len(views) == 0 {
@@ -41,8 +41,8 @@ func (c *cluster) served() SlotSet {
 	return served
 }
 
-// apart names two members that do not see each other at their present addresses, or returns "". It is enough that one of the two does not
-// see the other. Empty members also count, because they are joining.
+// apart names two members that do not see each other at their present addresses, or returns "". A pair also counts if only one of the two
+// members does not see the other. Empty members also count, because they are joining.
 func (c *cluster) unacquainted() string {
 	first, more := "", 0
 	for _, x := range c.members {
@@ -79,8 +79,8 @@ func (n *Node) met(other *Node) bool {
 	return false
 }
 
-// meshLimit is the number of members up to which each member meets every other member. Above that number all members meet a single one, and
-// gossip connects the others within a few more seconds.
+// meshLimit is the number of members up to which each member meets every other member. Above that number, all members meet the same member,
+// and gossip connects the others within a few more seconds.
 const meshLimit = 16
 
 // addresses makes two members meet if one lacks the other, or has a former address of the other. If all pods restart with new addresses,
@@ -107,8 +107,8 @@ func (c *cluster) addresses() []Step {
 	return together(ActionMeet, "have nodes meet that do not see each other", batch)
 }
 
-// hub returns the member that all others meet: the one with the largest view, preferably an owner of slots. It never returns a member that
-// is kept apart.
+// hub returns the member that all others meet: the member with the largest view, preferably an owner of slots. It never returns a member
+// that is kept apart.
 func (c *cluster) hub(apart map[*Node]bool) *Node {
 	var hub *Node
 	rank := func(n *Node) int { return min(len(c.owned[n.ID]), 1)<<16 + len(n.View) }
@@ -144,7 +144,8 @@ func (c *cluster) links() []Step {
 
 // agree corrects views that gossip may not correct. A node that missed a move keeps the former owner in its view, and accepts the new owner
 // only with a higher config epoch. In redis 7.0.15 (tested), the node also accepts the new owner if the former owner no longer claims the
-// slot; older versions do not. So the owner takes the highest epoch. Both owners are reached, and each confirms it in its own line.
+// slot. Older versions do not accept the new owner in that case. So the owner takes the highest epoch. Both owners are reached, and each
+// confirms the owner in its own line.
 func (c *cluster) agree() (steps []Step) {
 	if len(c.disputed) > 0 || c.unacquainted() != "" {
 		return nil
@@ -188,7 +189,7 @@ func together(action Action, message string, batch []Step) []Step {
 	}
 }
 
-// wait returns a step without effect. Its message names what is awaited.
+// wait returns a step without effect. Its message names the awaited condition.
 func wait(format string, args ...any) []Step {
 	return []Step{{Action: ActionWait, Message: fmt.Sprintf(format, args...)}}
 }

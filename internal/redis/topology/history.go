@@ -83,13 +83,13 @@ func hasData(r *Node) bool {
 	return !r.Terminating && !r.Replication.Syncing && (r.Replication.Offset > 1 || r.Keys > 0)
 }
 
-// candidate returns the replica that may replace a lost owner without a user's consent, or nil. Either
+// candidate returns the replica that may replace a lost owner without a user's consent, or nil. One of two conditions must hold:
 //
-//   - its data is of the shard's history, and it kept its link until the
-//     owner was lost, so that it lacks only the last moment; or
-//   - the owner's data is gone, so that no better copy can return, and all
-//     pods of the shard were reached. Then its data must be of the shard's
-//     history, or it restarted and has not copied from any node since.
+//   - the replica's data belongs to the shard's history, and the replica kept
+//     its link until the owner was lost, so that only the last moment is missing;
+//   - the owner's data is lost, so that no better copy can return, and all pods
+//     of the shard were reached. Then the replica's data must belong to the
+//     shard's history, or the replica restarted and has not copied since.
 func (c *cluster) candidate(id string) *Node {
 	return c.best(id, func(r *Node) bool {
 		follows := c.historyOf(id).follows(r)
@@ -118,7 +118,7 @@ func (c *cluster) isAsked(shard int) bool {
 // remnant returns the replica with the most data of a lost owner, of any history, or nil.
 func (c *cluster) remnant(id string) *Node { return c.best(id, func(*Node) bool { return true }) }
 
-// best returns the replica of a node with the most of its data among those that the given function accepts. A replica with the recorded
+// best returns the replica with the most data of a node, among the replicas that the given function accepts. A replica with the recorded
 // history comes first.
 func (c *cluster) best(id string, passes func(*Node) bool) *Node {
 	var best *Node

@@ -86,8 +86,8 @@ func (c *cluster) join() []Step {
 	return []Step{recordStep(record, "record %s as members", strings.Join(pods, ", "))}
 }
 
-// epochs gives each empty node a distinct config epoch before it meets another. Otherwise two nodes could later claim slots with the same
-// epoch.
+// epochs gives each empty node a distinct config epoch before the node meets another node. Otherwise two nodes could later claim slots with
+// the same epoch.
 func (c *cluster) epochs() []Step {
 	var highest uint64
 	for _, n := range c.nodes { // also of nodes that are not members yet
@@ -107,7 +107,7 @@ func (c *cluster) epochs() []Step {
 	return together(ActionSetEpoch, "give each new node a config epoch", batch)
 }
 
-// functions copies functions to new masters, as redis-cli does when it adds one. Replicas get functions from their master.
+// functions copies functions to new masters, as redis-cli does when it adds a master. Replicas get functions from their master.
 func (c *cluster) functions() (steps []Step) {
 	var source *Node
 	for _, m := range c.masters() {
@@ -170,7 +170,7 @@ func (c *cluster) newReplicas() (empty, rest []Step) {
 	return together(ActionReplicate, "make new nodes replicas", batch), rest
 }
 
-// flushed returns the step that precedes making a node with keys a replica: it empties a master. For a replica it returns replicate.
+// flushed returns the step that must precede replicate for a node with keys: it empties a master. For a replica, it returns replicate.
 func (c *cluster) flushed(n, master *Node, replicate Step) Step {
 	if !n.self().Master {
 		return replicate

@@ -62,7 +62,7 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 	}
 	for _, id := range sortedKeys(c.owned) {
 		if c.byID[id] == nil && c.fateOf(id) == away {
-			return steps // it may own more slots than the views show
+			return steps // the node may own more slots than the views show
 		}
 	}
 	if to, slots := c.receiverOfLost(c.unowned.Intersect(c.record.Accepted)); to != nil {
@@ -72,7 +72,7 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 	return steps
 }
 
-// usedConsents records consents about a member whose data is not in doubt, or not any more. Such consents cover no later loss.
+// usedConsents records consents about a member whose data is not in doubt. Such consents cover no later loss.
 func (c *cluster) usedConsents() []Step {
 	record := c.copyRecord()
 	for _, value := range c.wanted.Consent {
@@ -147,7 +147,7 @@ func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	return best, slots
 }
 
-// knowing returns the members that have a node in their view.
+// knowing returns the members whose views have a node.
 func (c *cluster) knowing(id string) []*Node {
 	var all []*Node
 	if c.byID[id] == nil {
@@ -227,8 +227,8 @@ func (c *cluster) resetStale(n *Node) []Step {
 }
 
 // outsiders handles reached pods outside the cluster that have other nodes in their view, or keys. Such a node was removed while it was
-// down, or was given up, or its volume belongs to another cluster. It resets an empty node, or a replica of a member: its keys are copies.
-// It empties any other node only with a user's consent.
+// down, or was given up, or its volume belongs to another cluster. outsiders resets an empty node, or a replica of a member, whose keys are
+// copies. It empties any other node only with a user's consent.
 func (c *cluster) outsiders() (steps []Step) {
 	for _, n := range c.nodes {
 		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {

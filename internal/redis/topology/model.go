@@ -6,7 +6,7 @@ package topology
 // Verdict summarizes the views of all nodes.
 type Verdict string
 
-// The verdicts. Steps that remove, empty or re-assign anything need Complete, or a proof in the step.
+// The verdicts. Steps that remove, empty or re-assign anything need the verdict Complete, or a proof in the step.
 const (
 	// Fresh: every pod is empty and has met no node, and the record shows that the cluster was never formed.
 	Fresh Verdict = "Fresh"
@@ -16,15 +16,16 @@ const (
 	Healing Verdict = "Healing"
 	// DisconnectedIntact: every slot has a living owner that claims it, but nodes do not see each other.
 	DisconnectedIntact Verdict = "DisconnectedIntact"
-	// MajorityLost: too few masters live to elect a new one.
+	// MajorityLost: too few masters live to elect a new master.
 	MajorityLost Verdict = "MajorityLost"
-	// SlotsLost: the owner of slots is gone, and so are its replicas.
+	// SlotsLost: the owner of slots is lost, and all its replicas are lost.
 	SlotsLost Verdict = "SlotsLost"
 	// Inconsistent: two living nodes claim the same slot.
 	Inconsistent Verdict = "Inconsistent"
 	// Unknown: a pod that may hold slots was not reached.
 	Unknown Verdict = "Unknown"
-	// Returning: the only pod of a shard does not run, and no other node has its data. Its slots are served again when it is back.
+	// Returning: the only pod of a shard does not run, and no other node has its data. Its slots are served again after the pod has
+	// restarted.
 	Returning Verdict = "Returning"
 	// Parked: no pod is wanted and none may start; the data is kept.
 	Parked Verdict = "Parked"
@@ -47,11 +48,11 @@ type Model struct {
 	// Reason is for users: it explains the verdict, names the affected slots or nodes, and gives the user's next step if the operator can
 	// take none.
 	Reason string
-	// Failing holds the causes of steps that keep failing. They are skipped for a while, and other steps are taken.
+	// Failing holds the causes of steps that keep failing. Such steps are skipped for a while, and other steps are taken.
 	Failing []string
 	// Shards by ordinal.
 	Shards []Shard
-	// Served is the number of slots that all reached nodes agree are served by a living master.
+	// Served is the number of slots that a living master serves in the views of all reached nodes.
 	Served int
 	// Redundant reports whether every shard has its wanted replicas, linked and in step.
 	Redundant bool

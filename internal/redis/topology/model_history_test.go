@@ -14,13 +14,14 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// ledger stores what clients read some seconds before each fault. Nothing of that may be lost, and no key deleted before may return.
+// ledger stores the values that clients read some seconds before each fault. The cluster must not lose these values, and must not restore
+// keys that were deleted before.
 type ledger struct {
 	*run
 	past []map[int]int // by second
 
-	pastRecord Record // of the previous fault
-	kinds      []int  // of faults; default: all
+	pastRecord Record // the record at the previous fault
+	kinds      []int  // kinds of faults; default: all
 	safe       map[int]int
 }
 
@@ -76,8 +77,8 @@ func (l *ledger) fault() {
 	})
 }
 
-// inject injects a fault that keeps all volumes. What clients read some seconds before must survive. It reports whether the shard has a master
-// and a replica that run: otherwise nothing happens.
+// inject injects a fault that keeps all volumes. The values that clients read some seconds before must survive. It reports whether the
+// shard has a running master and a running replica; otherwise it injects no fault.
 func (l *ledger) inject(shard int, draw func() int) bool {
 	if len(l.past) > 0 {
 		l.safe = l.past[0]
@@ -137,9 +138,9 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 		l.kill(master, time.Second)
 		clear(l.volumes[master.name].data)
 		if l.rnd.IntN(2) == 0 {
-			l.volumes[master.name].used = 0 // the storage has reverted it
+			l.volumes[master.name].used = 0 // the storage has reverted the note of the last use
 		} else {
-			l.volumes[master.name].queueUntil = l.now + 12*time.Second // client writes would be lost with either
+			l.volumes[master.name].queueUntil = l.now + 12*time.Second // client writes could be lost with each of the two servers
 		}
 		replica.s.noLinkUntil = l.now + 12*time.Second
 	case 6:
@@ -161,7 +162,7 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 		l.setImage(false)
 		l.work(30 * time.Second)
 		for _, v := range l.volumes {
-			v.leaving = false // a user saved them
+			v.leaving = false // a user has cancelled the deletion
 		}
 	case 9:
 		l.logf("EVENT the record is one of the past, and %s is killed", master.name)
@@ -188,7 +189,7 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 	return true
 }
 
-// parkCutOff parks the cluster while a replica lacks what its master has, and starts it again. The replica may outlive its master.
+// parkCutOff parks the cluster while a replica lacks data of its master, and starts the cluster again. The replica may outlive its master.
 func (l *ledger) parkCutOff(replica *pod) {
 	replica.s.noLinkUntil = l.now + 20*time.Second
 	l.work(7 * time.Second)
@@ -208,7 +209,7 @@ func (l *ledger) parkCutOff(replica *pod) {
 	l.wanted.Parked = false
 }
 
-// wrongImage deletes some pods; their image can then not be pulled.
+// wrongImage deletes some pods. The image of their new pods cannot be pulled.
 func (l *ledger) wrongImage(names []string, has func(*pod) bool) {
 	l.setImage(true)
 	for _, name := range names {
@@ -222,8 +223,8 @@ func (l *ledger) wrongImage(names []string, has func(*pod) bool) {
 	l.setImage(false)
 }
 
-// hearsay restarts a master with a single key left, while its replica has no link and learns the new address only by gossip of other nodes.
-// Gossip does not change the address that it replicates from.
+// hearsay restarts a master with a single remaining key, while its replica has no link and gets the new address only by gossip of other
+// nodes. Gossip does not change the address that the replica replicates from.
 func (l *ledger) hearsay(master, replica *pod) {
 	l.kill(master, 0)
 	v := l.volumes[master.name]
@@ -254,7 +255,7 @@ func (l *ledger) role(shard int, master bool) *pod {
 	return nil
 }
 
-// empty makes a client delete all keys of a server, and write no others to it for a while.
+// In empty, a client deletes all keys of a server, and writes no keys to the server for a while.
 func (l *ledger) empty(s *server) {
 	for key := range s.data {
 		l.acked[key]++
@@ -278,8 +279,8 @@ func TestModelHistory(t *testing.T) {
 	}
 }
 
-// All pods restart, and storage has put the volume of one master back to an earlier state, of an earlier config epoch or of the same. What its
-// replica has is not lost: the shard waits until a user decides.
+// All pods restart, and storage has reset the volume of one master to an earlier state, with an earlier config epoch or the same epoch. The
+// data of its replica is not lost: the shard waits until a user decides.
 func TestModelVolumeOfThePast(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -309,7 +310,7 @@ func TestModelVolumeOfThePast(t *testing.T) {
 				m := l.last.Model
 				assert.Assert(t, !m.Settled && !m.Redundant, m.Reason)
 				if !past.up {
-					assert.Equal(t, m.Verdict, SlotsLost, m.Reason) // it asked its replica, and does not start
+					assert.Equal(t, m.Verdict, SlotsLost, m.Reason) // the server has queried its replica, and does not start
 				} else {
 					assert.Assert(t, strings.Contains(m.Reason, "storage has put the volume of "+master.name+" back"), m.Reason)
 				}
@@ -323,7 +324,7 @@ func TestModelVolumeOfThePast(t *testing.T) {
 	}
 }
 
-// restartAll kills all pods, which come back within seconds.
+// restartAll kills all pods. They restart within seconds.
 func (l *ledger) restartAll(sameAddresses bool) {
 	for _, name := range slices.Sorted(maps.Keys(l.pods)) {
 		p := l.pods[name]
@@ -334,7 +335,7 @@ func (l *ledger) restartAll(sameAddresses bool) {
 	}
 }
 
-// All pods are away for a long time, and come back with their volumes. Nothing is in doubt, also where a replica has more keys than its master.
+// All pods stop for a long time, and restart with their volumes. No data is in doubt, even if a replica has more keys than its master.
 func TestModelAllWereAway(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -361,7 +362,8 @@ func TestModelAllWereAway(t *testing.T) {
 	}
 }
 
-// Servers of one or more shards, or of all, end for want of memory until their pods have more. No write is lost, without a consent.
+// Servers of one shard, of several shards or of all shards end for lack of memory until their pods have more memory. No write is lost
+// without a consent.
 func TestModelStarves(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -426,15 +428,15 @@ func (l *ledger) mend() {
 	}
 }
 
-// onlyPairs is the seed of a proof that no single fault needs, since other proofs show the same.
+// onlyPairs is the seed of a proof that no single fault needs, because other proofs detect the same losses.
 const onlyPairs = 1 << 32
 
-// proofs are those that the operator and start.sh rely on. The recorded history is a second barrier: a replica has another history only if it
-// copied from a foreign node, which the replication user prevents. So both are disabled together. The link until the master was lost has no row: the
-// step's proof of the history refuses the replicas of minutes ago that the model makes.
+// proofs are the proofs on which the operator and start.sh rely. The recorded history is a second barrier: a replica has another history
+// only if it copied from a foreign node, which the replication user prevents. So both are disabled together. The link until the master was
+// lost has no row: the step's proof of the history refuses the replicas of minutes ago that the model makes.
 var proofs = []struct {
 	proof string
-	kinds []int  // of faults that need it
+	kinds []int  // kinds of faults that need the proof
 	seed  uint64 // the first seed with a loss
 	what  string
 }{

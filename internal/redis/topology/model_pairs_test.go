@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Two faults at a time, each kind with each, the second before the first is repaired. What was acknowledged before the first is not lost: the
-// cluster has it in the end, or waits, names the consent, and keeps what the volumes had after the second. The gate runs a tenth of the pairs.
+// Each kind of fault is combined with each kind. The second fault occurs before the first is repaired. A write that was acknowledged before
+// the first fault is not lost: the cluster has the write at the end, or waits, names the consent, and keeps the data that the volumes had
+// after the second fault. The gate runs a tenth of the pairs.
 func TestModelPairs(t *testing.T) {
 	t.Parallel()
 	for first := range faultKinds {
@@ -45,7 +46,7 @@ func pairSeeds(t *testing.T, pair int) []uint64 {
 	return all
 }
 
-// pair runs two faults, and returns what is lost of the writes that were acknowledged before the first.
+// pair runs two faults, and returns the lost writes that were acknowledged before the first fault.
 func pair(t *testing.T, seed uint64, without string, first, second int) []string {
 	t.Helper()
 	l := &ledger{run: newRun(t, seed, 3, 2, 2)}
@@ -88,8 +89,8 @@ func pair(t *testing.T, seed uint64, without string, first, second int) []string
 	return gone
 }
 
-// isProvable reports whether the operator has recorded the start of a shard's master, where the fault is a restart of the master without its
-// data. Before that, for a pass or two, nothing shows that a replica which has made a full copy has what the master has lost.
+// isProvable reports whether the operator has recorded the start of a shard's master, if the fault is a restart of the master without its
+// data. Before that, for a pass or two, nothing shows that a replica with a full copy has data that the master has lost.
 func (l *ledger) isProvable(kind, shard int) bool {
 	m := l.role(shard, true)
 	if kind != 5 || m == nil {
@@ -112,7 +113,8 @@ func (l *ledger) held() map[int]int {
 	return best
 }
 
-// With a proof disabled that single faults do not need, or that several kinds of faults need, a pair of faults loses data.
+// A proof is disabled that single faults do not need, or that several kinds of faults need. Without this proof, a pair of faults loses
+// data.
 func TestModelPairsNeedProofs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")

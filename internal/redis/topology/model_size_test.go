@@ -10,7 +10,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Shards without replicas, and a single pod, take all planned changes like others. The operator crashes at any command, and no write is lost.
+// Shards without replicas, and a single pod, handle all planned changes like other shards. The operator crashes at any command, and no
+// write is lost.
 func TestModelSizes(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 4) {
@@ -65,7 +66,7 @@ func TestModelParks(t *testing.T) {
 				}
 				r.wanted.Parked = true
 				r.crashes(10)
-				for range r.rnd.IntN(10) { // sometimes the user changes their mind before it is parked
+				for range r.rnd.IntN(10) { // the user may change the spec again before the cluster is parked
 					r.onePass()
 				}
 				if r.rnd.IntN(4) > 0 {
@@ -79,7 +80,7 @@ func TestModelParks(t *testing.T) {
 	}
 }
 
-// A server that is killed while the cluster is parked, or starts again, costs nothing that was written seconds before.
+// A server is killed while the cluster is being parked or started again. No write from some seconds before is lost.
 func TestModelKilledWhileItParks(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 6) {

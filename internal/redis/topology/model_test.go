@@ -79,8 +79,8 @@ func (r *run) fewestMoves() int {
 	return moved - min(larger, over)
 }
 
-// Faults of all kinds, one after the other, with crashes of the operator in between. A loss with volumes is named and waits for consent;
-// everything else heals.
+// Faults of all kinds occur one after the other, with crashes of the operator in between. A loss of volumes is reported and needs consent.
+// All other faults heal.
 func TestModelFaults(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 8) {
@@ -177,7 +177,7 @@ func (r *run) recover() {
 			}
 			return
 		}
-		// Slots are lost, or a pod came back with data of a node that was removed while it was down.
+		// Slots are lost, or a pod restarted with data of a node that was removed while the pod was down.
 		if len(d.Steps) > 0 && d.Steps[0].Action == ActionWait && strings.Contains(d.Model.Reason, "accept-data-loss") {
 			r.consentTo(d)
 		}
@@ -185,7 +185,7 @@ func (r *run) recover() {
 	r.t.Fatalf("not settled: %s, %s, steps %v", r.last.Model.Verdict, r.last.Model.Reason, r.last.Steps)
 }
 
-// consentTo simulates a user who follows the reason, once all pods run.
+// consentTo simulates a user who follows the advice in the reason, once all pods run.
 func (r *run) consentTo(d Decision) {
 	r.t.Helper()
 	for _, p := range r.pods {

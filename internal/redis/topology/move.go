@@ -34,7 +34,7 @@ func (c *cluster) whyNotSafe() string {
 }
 
 // uncopied returns a replica that has not copied from its master since the restart of that master, in a shard that should not have replicas
-// any more. After a move the master would have fewer keys than the replica, and a loss of keys could no longer be excluded.
+// any more. After a move, the master would have fewer keys than the replica, and a loss of keys could not be excluded.
 func (c *cluster) uncopied(s *shard) *Node {
 	if c.hasReplicas(s) || c.isUnbroken(s.master) {
 		return nil
@@ -94,7 +94,7 @@ func (c *cluster) moves() []Step {
 	}
 	for _, m := range moves {
 		if m.from.Version != m.to.Version {
-			// An older redis cannot read the format of a newer one. The rolling update comes later in the order.
+			// An older redis cannot read the format of a newer redis. The rolling update comes later in the order.
 			return c.blocked("no slot is moved before %s (redis %s) and %s (redis %s) have the same version", m.from.Pod, m.from.Version, m.to.Pod, m.to.Version)
 		}
 	}
@@ -124,8 +124,8 @@ func (c *cluster) begin(m slotMove) []Step {
 	return nil
 }
 
-// nextMoves returns the pairs of masters between which slots move, in order. Each is correct independently: the later ones are used when an
-// earlier one fails.
+// nextMoves returns the pairs of masters between which slots move, in order. Each pair is correct independently: a later pair is used when
+// an earlier pair fails.
 func (c *cluster) nextMoves() []slotMove {
 	var moves []slotMove
 	// Slots of a second owner in a shard first move to the shard's master, which does not change the shares.

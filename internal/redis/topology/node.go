@@ -13,13 +13,13 @@ const Slots = 16384
 
 // Node is one pod of the cluster, as observed from Kubernetes and from its Redis in this pass.
 type Node struct {
-	Pod  string // its name; identifies a place in the cluster across restarts
-	UID  string // of the pod; a step is refused if the pod has another one
-	Host string // the Kubernetes node it runs on; empty while it is not scheduled
+	Pod  string // name of the pod; identifies a place in the cluster across restarts
+	UID  string // UID of the pod; a step is refused for a pod with another UID
+	Host string // the Kubernetes node of the pod; empty until the pod is scheduled
 	Zone string // the topology zone of Host; empty if unknown
 
-	Shard   int // the ordinal of its StatefulSet
-	Ordinal int // its ordinal within the StatefulSet
+	Shard   int // the ordinal of the StatefulSet
+	Ordinal int // the ordinal within the StatefulSet
 
 	IP          string // empty until assigned
 	Running     bool   // its Redis container runs
@@ -42,9 +42,9 @@ type Node struct {
 	// Deleting such a pod ends no server, and its volume stays.
 	Stuck bool
 
-	// LostData reports whether the container refuses to start because its data is gone but its node id is not. The server must not start as
-	// a new, empty node in the same pod: replicas would find the empty node at their master's address and copy from it. A new pod has
-	// another address.
+	// LostData reports whether the container refuses to start because its data is lost and its node id is not lost. The server must not
+	// start as a new, empty node in the same pod: replicas would find the empty node at their master's address and copy from it. A new pod
+	// has another address.
 	LostData bool
 
 	// NotStarted is the container's reason for not starting on its volume: a damaged file, or the volume of another node.
@@ -59,11 +59,11 @@ type Node struct {
 	// Sent holds, for each action with an interval, the time since its last step was sent to this node.
 	Sent map[Action]time.Duration
 
-	// Reached reports whether Redis answered all queries. If not, the fields below are unknown, and Problem has the cause: connection
+	// Reached reports whether Redis answered all queries. If false, the fields below are unknown, and Problem has the cause: connection
 	// refused, no answer within 2s, wrong password, loading its data.
 	Reached bool
 	Problem string
-	// Loading reports whether Redis answered that it is still reading its data. Reached is false then.
+	// Loading reports whether Redis answered that it is still reading its data. In that case, Reached is false.
 	Loading bool
 
 	ID          string // CLUSTER MYID
@@ -75,7 +75,7 @@ type Node struct {
 	Keys        int64 // DBSIZE
 	UsedMemory  int64 // bytes
 	MaxMemory   int64 // bytes; 0 is no limit
-	Evicts      bool  // at maxmemory it evicts keys instead of refusing writes
+	Evicts      bool  // at maxmemory, the node evicts keys instead of refusing writes
 	// Refuses describes requests of clients that the running node refuses, and why: a full disk or memory, too few replicas, too many
 	// connections. Empty if it refuses none.
 	Refuses string
@@ -90,7 +90,7 @@ type Node struct {
 	Linked time.Time
 	// Kept is the size in MiB of the former files on the volume, which are kept for users, when the server started.
 	Kept int64
-	// Unsaved reports whether the node cannot write its append-only file: its end would cost writes that it has acknowledged.
+	// Unsaved reports whether the node cannot write its append-only file: acknowledged writes would be lost when the node stops.
 	Unsaved bool
 	Saving  bool   // a BGSAVE or a rewrite of the append-only file is running
 	Version string // redis_version, such as 7.0.15
@@ -111,7 +111,7 @@ type Failure struct {
 	Mode   string
 	Target string  // the Subject of the step
 	Into   bool    // no move to this node is due, from any source
-	Slots  SlotSet // the failed ones; empty: the whole step
+	Slots  SlotSet // the failed slots; empty: the whole step
 	Cause  string
 }
 
@@ -130,15 +130,15 @@ func (f Failure) Compare(other Failure) int {
 // Replication is the parsed INFO replication.
 type Replication struct {
 	Master     bool
-	MasterHost string // of a replica
+	MasterHost string // address of a replica's master
 	MasterPort int
 	LinkUp     bool  // master_link_status:up
 	Syncing    bool  // a full synchronisation is running
 	Offset     int64 // master_repl_offset, or slave_repl_offset of a replica
-	Replicas   int   // connected ones
+	Replicas   int   // number of connected replicas
 
-	// ID identifies the history of the node's data: master_replid. A start of the server and a promotion create a new one; a replica takes
-	// its master's. FormerID (master_replid2) is the id of the previous master; the node continues its history.
+	// ID identifies the history of the node's data: master_replid. A start of the server and a promotion create a new ID. A replica has the
+	// ID of its master. FormerID (master_replid2) is the ID of the previous master, whose history the node continues.
 	ID, FormerID string
 	// LinkDown is the time since a replica lost the link to its master. It is NeverLinked if there was no link since its server started.
 	LinkDown time.Duration
@@ -150,8 +150,8 @@ const NeverLinked = time.Duration(-1)
 // History identifies the data of a shard that its master and a replica shared. It is recorded while a replica is in step.
 type History struct {
 	Node string `json:"node"` // id of the master
-	Run  string `json:"run"`  // its run id
-	Repl string `json:"repl"` // its replication id
+	Run  string `json:"run"`  // run id of the master
+	Repl string `json:"repl"` // replication id of the master
 }
 
 // Entry is one line of CLUSTER NODES: one node's view of another, or of itself.
@@ -164,7 +164,7 @@ type Entry struct {
 
 	Myself, Master, Replica                  bool
 	Fail, PossiblyFail, Handshake, NoAddress bool
-	MasterID                                 string // of a replica; empty otherwise
+	MasterID                                 string // id of a replica's master; empty for a master
 	PingSent, PongReceived                   time.Time
 	Epoch                                    uint64
 	Connected                                bool // link-state
@@ -178,8 +178,8 @@ type Entry struct {
 type Record struct {
 	// Formed reports whether slots were ever assigned. If all pods are empty, they are a new cluster only while Formed is false.
 	Formed bool `json:"formed,omitempty"`
-	// Shards holds each shard's number of pods, by ordinal. It counts the pods that joined the cluster and were not removed from it. The plan
-	// keeps these pods until they are drained.
+	// Shards holds each shard's number of pods, by ordinal. It counts the pods that joined the cluster and were not removed from the
+	// cluster. The plan keeps these pods until they are drained.
 	Shards []int `json:"shards,omitempty"`
 	// Nodes are the ids of the nodes that were members, by pod. A pod with another id has lost its data.
 	Nodes map[string]string `json:"nodes,omitempty"`
@@ -212,12 +212,11 @@ type Wanted struct {
 	Shards     []int // pods of each shard, by ordinal; a shard of one pod has no replica
 	// Parked reports whether no pod is wanted. Data and record stay, and Shards is nil.
 	Parked bool
-	// Assign are the entries of assignStrategies, for AssignReceive; nil for AutoReceive. The i-th
-	// belongs to the i-th new shard.
+	// Assign are the entries of assignStrategies, for AssignReceive; nil for AutoReceive. The i-th entry belongs to the i-th new shard.
 	Assign []Assignment
 	// NodeTimeout is cluster-node-timeout.
 	NodeTimeout time.Duration
-	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+	// WellFor is the time for which a pod must have been ready without a restart before the next pod is replaced.
 	WellFor time.Duration
 	// Settings are set on a running Redis, by CONFIG SET.
 	Settings map[string]string
@@ -225,7 +224,7 @@ type Wanted struct {
 	Consent []string
 	// Restores reports whether the cluster begins with a backup on the first node of each shard.
 	Restores bool
-	// Announced reports whether pods can see that the cluster has begun. No volume gets the backup after that.
+	// Announced reports whether pods can see that the cluster has begun. From then on, no volume gets the backup.
 	Announced bool
 }
 

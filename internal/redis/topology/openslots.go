@@ -12,8 +12,8 @@ import (
 // openSlot is a slot that at least one member marks as migrating or importing.
 type openSlot struct {
 	slot      int
-	owner     *Node   // nil if it is not reached
-	migrating []*Node // members that mark it so
+	owner     *Node   // nil if the owner is not reached
+	migrating []*Node // members that mark the slot as migrating
 	importing []*Node
 }
 
@@ -61,9 +61,9 @@ func (c *cluster) describeOpen() string {
 	return strings.Join(all, ", ")
 }
 
-// openSlots repairs slots that an interrupted move left open: the lowest first, together with all others that need the same step. Marks are
-// corrected at once. Keys move only while both shards have a replica in step. A slot that cannot be repaired yet is skipped: a later rule
-// repairs the cause.
+// openSlots repairs slots that an interrupted move left open: the lowest slot first, together with all others that need the same step.
+// Marks are corrected immediately. Keys move only while both shards have a replica in step. A slot that cannot be repaired yet is skipped:
+// a later rule repairs the cause.
 func (c *cluster) openSlots() []Step {
 	var first []Step
 	for _, o := range c.open {
@@ -126,7 +126,8 @@ func (c *cluster) repair(o openSlot) []Step {
 	return nil
 }
 
-// repairWith repairs an open slot whose keys are on its owner and on target. moving reports whether the owner marks it as migrating there.
+// repairWith repairs an open slot whose keys are on its owner and on target. moving reports whether the owner marks the slot as migrating
+// to target.
 func (c *cluster) repairWith(o openSlot, target *Node, moving bool) []Step {
 	// A mark without key counts proves nothing.
 	ownerKeys, known := o.owner.SlotKeys[o.slot]
@@ -197,15 +198,15 @@ func (c *cluster) dropCopies(o openSlot) []Step {
 	return []Step{c.moveBack(o.owner, holder, SlotSet{{o.slot, o.slot}})}
 }
 
-// targetOf returns the node that a slot moves to, and whether the owner marks the slot as migrating. Of several importers it prefers the
-// owner's target, then the one with the most keys.
+// targetOf returns the node that a slot moves to, and whether the owner marks the slot as migrating. Of several importers, it prefers the
+// owner's target, then the importer with the most keys.
 func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
 	var named string
 	if named, moving = o.owner.self().Migrating[o.slot]; moving {
 		if n := c.byID[named]; n != nil && n.self().Master {
 			return n, true
 		}
-		// The master of the node's shard replaces it. A remaining importer means that the move restarted there.
+		// The master of the node's shard replaces the node. A remaining importer means that the move restarted there.
 		if s := c.shardOf(named); len(o.importing) == 0 && s != nil && s.master != nil && s.master != o.owner {
 			return s.master, true
 		}

@@ -10,21 +10,21 @@ import (
 
 // A parked cluster has no pods and keeps its data:
 //
-//	finish what was begun: nodes see each other, replicas follow, lost masters are replaced
+//	complete started changes: nodes see each other, replicas follow, lost masters are replaced
 //	wait until every server that runs can stop without a loss (unsafeToStop)
 //	make the first pod of each shard that runs its master
 //	record that only the masters may run: replicas stop
-//	if one was elected before it stopped: record that all may run, and begin again
+//	if a replica was elected before it stopped: record that all may run, and begin again
 //	record that the cluster is parked: masters stop
 //	when pods are wanted again: record that all may run
 //
-// Replicas stop first because one that outlives its master is elected and takes writes. All pods start at new addresses later, and until the
-// former master has heard of its successor, it would take writes, too.
+// Replicas stop first: a replica that outlives its master is elected and accepts writes. All pods start at new addresses later. The former
+// master would also accept writes until it has received the promotion of its successor.
 //
 // Members, shards and slots stay in the record and on the volumes. So the same cluster starts again. The record decides, not the spec: an
-// operator that crashes in between never stops pods without the check.
+// operator that crashes during these steps never stops pods without the check.
 
-// shape returns the recorded numbers of pods of the shards. Without a record it returns those of the pods that exist.
+// shape returns the recorded numbers of pods of the shards. Without a record, it returns the numbers of the existing pods.
 func shape(record Record, nodes []Node) []int {
 	if len(record.Shards) > 0 {
 		return record.Shards
@@ -109,7 +109,8 @@ func (c *cluster) stoppedOwner() *Node {
 	return nil
 }
 
-// parkUnformed parks pods that never were a cluster. If one of them owns slots or has keys, it is formed first: a client may have written.
+// parkUnformed parks pods that never were a cluster. If a pod owns slots or has keys, the cluster is formed first, because a client may
+// have written.
 func (c *cluster) parkUnformed() []Step {
 	if !c.wanted.Parked {
 		return nil
@@ -118,14 +119,14 @@ func (c *cluster) parkUnformed() []Step {
 		switch {
 		case n.Reached && (n.Keys > 0 || len(n.self().Owned) > 0):
 			return nil
-		case n.Running && !n.Reached: // without a record it may be a member with data
+		case n.Running && !n.Reached: // without a record, the node may be a member with data
 			return c.blocked("the pods are not stopped: %s: nothing shows that it can write its data before it stops", n.trouble())
 		}
 	}
 	return c.recordParked(true, "record that all pods stop before the cluster is formed")
 }
 
-// parked waits until the pods of a parked cluster have stopped, or lets them start again.
+// parked waits until the pods of a parked cluster have stopped, or lets the pods start again.
 func (c *cluster) parked() []Step {
 	if !c.wanted.Parked {
 		return c.recordParked(false, "record that the pods start again, with their data")
@@ -148,7 +149,7 @@ func (c *cluster) recordParked(is bool, message string) []Step {
 func (c *cluster) unsafeToStop() string {
 	for _, n := range c.nodes {
 		switch {
-		case n.Ordinal >= c.record.MayRun(n.Shard, n.Ordinal+1): // it is to stop
+		case n.Ordinal >= c.record.MayRun(n.Shard, n.Ordinal+1): // the record already stops this pod
 		case !n.Reached && n.Running:
 			return n.trouble() + ": nothing shows that it can write its data before it stops"
 		case !n.Reached:

@@ -14,8 +14,8 @@ import (
 
 const idLength = 40
 
-// ParseNodes parses the reply to CLUSTER NODES of Redis 6.2 to 8 and of Valkey. It rejects unknown syntax, since a step based on a misread
-// line may cost data.
+// ParseNodes parses the reply to CLUSTER NODES of Redis 6.2 to 8 and of Valkey. It rejects unknown syntax, because a step that depends on a
+// wrong line may lose data.
 func ParseNodes(text string) ([]Entry, error) {
 	var entries []Entry
 	seen, myself := map[string]bool{}, 0

@@ -177,7 +177,7 @@ func TestParseSlotSetRefuses(t *testing.T) {
 	}
 }
 
-// Output buffer limits are equal if the wanted ones are.
+// The limits of a server match the wanted limits if the wanted classes have these values.
 func TestOutputBufferLimits(t *testing.T) {
 	t.Parallel()
 	const has = "normal 0 0 0 slave 536870912 67108864 60 pubsub 33554432 8388608 60"

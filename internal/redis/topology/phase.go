@@ -3,7 +3,7 @@
 
 package topology
 
-// Planned returns the number of pods of each shard: the wanted number, or the recorded one until Decide lowers it.
+// Planned returns the number of pods of each shard: the wanted number, or the recorded number until Decide lowers it.
 func Planned(wanted []int, record Record) []int {
 	planned := make([]int, max(len(wanted), len(record.Shards)))
 	copy(planned, wanted)
@@ -13,7 +13,7 @@ func Planned(wanted []int, record Record) []int {
 	return planned
 }
 
-// MayRun returns how many of the planned pods of a shard may run: none, or the first ones, while the cluster is parked.
+// MayRun returns the number of the planned pods of a shard that may run. While the cluster is parked, only the first pods or none may run.
 func (r *Record) MayRun(shard, planned int) int {
 	switch {
 	case r.Parked:

@@ -28,7 +28,7 @@ func (c *cluster) nodeTimeout() time.Duration {
 //     lost masters can still serve: their containers do not run. Takeovers run
 //     one at a time; once a majority is restored, it elects the others.
 //
-// A lost master for which nothing can be done yet hides neither another one nor later rules, unless the time that it has is bounded.
+// A lost master that cannot be replaced yet blocks neither other lost masters nor later rules, unless its wait is bounded.
 func (c *cluster) promote() []Step {
 	steps := c.promoteOverEmptied()
 	var lost []string
@@ -71,7 +71,7 @@ func (c *cluster) promoteUnelected(lost []string) (steps []Step) {
 	return append(steps, waits...)
 }
 
-// takeOver promotes replicas without a vote, while too few masters live for one.
+// takeOver promotes replicas without a vote, while too few masters live for a vote.
 func (c *cluster) takeOver(lost []string) (steps []Step) {
 	for _, other := range sortedKeys(c.owned) {
 		if c.byID[other] != nil {
@@ -96,8 +96,8 @@ func (c *cluster) takeOver(lost []string) (steps []Step) {
 	return append(steps, waits...)
 }
 
-// takeoverGrace is the additional wait for lost masters when a majority of them is lost. They may return with writes that their replicas
-// lack.
+// takeoverGrace is the additional wait for lost masters when a majority of masters is lost. The lost masters may return with writes that
+// their replicas lack.
 const takeoverGrace = 15 * time.Second
 
 // promoteOverEmptied promotes a replica with data over a master that restarted without data, or with less data after a user gave up the
@@ -123,7 +123,7 @@ func (c *cluster) promoteOverEmptied() (steps []Step) {
 	return steps
 }
 
-// failover makes a replica replace its master with the master's agreement: the master hands over once the replica has all its data.
+// failover makes a replica replace its master with the master's agreement: the replica takes over once it has all data of the master.
 func (c *cluster) failover(replica *Node, message string) Step {
 	step := Step{Action: ActionFailover, Node: replica.place(), Interval: 5 * time.Second, Message: message}
 	if master := c.byID[replica.self().MasterID]; master != nil {
@@ -132,7 +132,7 @@ func (c *cluster) failover(replica *Node, message string) Step {
 	return step
 }
 
-// force makes a replica replace its master without the master's agreement. The proof of the step holds what the choice was based on.
+// force makes a replica replace its master without the master's agreement. The proof of the step has the facts on which the choice depends.
 func (c *cluster) force(replica *Node, mode string, interval time.Duration, message string) Step {
 	step := Step{Action: ActionFailover, Node: replica.place(), Mode: mode, Interval: max(interval, 5*time.Second), Message: message,
 		Target: Place{ID: replica.self().MasterID}, Proof: Proof{History: replica.Replication.ID, Offset: replica.Replication.Offset}}

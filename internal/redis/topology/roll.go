@@ -16,12 +16,12 @@ import (
 //   - A pod of an old revision that is not up is replaced: a revision that
 //     does not start must not block the rollout of its fix. Its volume stays,
 //     and a shard's owner is never replaced. While a pod of the wanted
-//     revision is not up either, the new revision may be no better, and the
-//     old pod may just be restarting.
-//   - A replica that refuses the password starts with the right one in a new
-//     pod.
+//     revision is not up either, the old pod is kept: the new revision may have
+//     the same fault, and the old pod may just be restarting.
+//   - A replica that refuses the password starts with the right password in a
+//     new pod.
 //
-// A replica that starts copies from its master. So the last two wait while the master may have lost the replica's data.
+// A replica that starts copies from its master. So the second and the third rule wait while the master may have lost the replica's data.
 func (c *cluster) unblock() (steps []Step) {
 	for _, n := range c.nodes {
 		switch {
@@ -54,15 +54,15 @@ func (c *cluster) neverUp() (steps []Step) {
 	return steps
 }
 
-// stuck replaces pods of an old revision whose container cannot run any more, such as one that needs more memory than it had. Nothing else
-// brings the change to a shard of which no pod runs. It runs under every verdict, as neverUp does. It leaves
+// stuck replaces pods of an old revision whose container cannot run any more, for example because the container needs more memory than its
+// limit. No other rule brings the change to a shard without a running pod. It runs under every verdict, like neverUp. It keeps
 //
-//   - every pod while one of the wanted revision is not up: the new revision
-//     may be no better;
-//   - a pod whose server refuses its volume, which the next one would, too;
+//   - every pod while a pod of the wanted revision is not up: the new revision
+//     may have the same fault;
+//   - a pod whose server refuses its volume: a new server would refuse it, too;
 //   - a replica that could copy from a master that may have lost the
-//     replica's data: one that restarted, or one that is not reached and may
-//     come up by itself.
+//     replica's data: a master that has restarted, or a master that is not
+//     reached and may start without a step.
 //
 // Replicas come before the master of a shard: while the master does not run, replicas start with the data on their volumes and copy
 // nothing.
@@ -94,9 +94,10 @@ func (n *Node) isStuck() bool { return n.Stuck && !n.Running && !n.Reached && !n
 // mayComeUp reports whether the server of an unreached pod runs or may start.
 func (n *Node) mayComeUp() bool { return !n.Reached && !n.LostData && !n.isStuck() }
 
-// outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision may
-// fix them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the replica
-// may hold the only copy. While a pod of the wanted revision is not up in the shard, or none is in any shard, the new revision may be no better.
+// outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision
+// may repair them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the
+// replica may hold the only copy. It waits while a pod of the wanted revision is not up in the shard, or while no pod of the wanted
+// revision is up in any shard: the new revision may have the same fault.
 func (c *cluster) outOfStep() (steps []Step) {
 	isUp := func(n *Node) bool { return !n.Outdated && n.Reached }
 	if c.unproven() && !slices.ContainsFunc(c.nodes, isUp) || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
@@ -141,8 +142,8 @@ func (c *cluster) deletePod(n *Node, why string) Step {
 }
 
 // roll replaces pods of an old revision, one shard after the other: its replicas, then, after a failover to one of them, the former master.
-// It waits until every shard has all its replicas in step, and all other pods have been well for a time. There is no failback: after an update of redis, the old version could not read
-// the new one's data.
+// It waits until every shard has all its replicas in step, and all other pods have been well for a time. There is no failback: after an
+// update of redis, the old version could not read the data of the new version.
 func (c *cluster) roll() []Step {
 	for _, s := range c.shards {
 		var outdated []*Node
@@ -217,9 +218,9 @@ func (c *cluster) replaceAlone(s *shard) []Step {
 	return []Step{step}
 }
 
-// aloneDown replaces the only pod of a shard that served before, does not run, and has an old revision, which the wanted one may fix. No
-// other node has its data, and deleting a pod leaves its volume. While another pod of the wanted revision is not up, the new revision may be
-// no better.
+// aloneDown replaces the only pod of a shard if the pod served before, does not run, and has an old revision: the wanted revision may
+// repair it. No other node has the pod's data, and deleting a pod leaves its volume. While another pod of the wanted revision is not up,
+// aloneDown waits: the new revision may have the same fault.
 func (c *cluster) aloneDown() (steps []Step) {
 	if c.unproven() {
 		return nil
@@ -249,8 +250,8 @@ func (c *cluster) quiet(s *shard) string {
 	return ""
 }
 
-// unsettled returns why a change of the pods goes no further yet, or "": a pod other than those to be replaced has not been ready without a
-// restart for long enough.
+// unsettled returns why a change of the pods must wait, or "": a pod that is not to be replaced has not been ready without a restart for
+// long enough.
 func (c *cluster) unsettled(outdated []*Node) string {
 	for _, n := range c.nodes {
 		if n.WellFor >= c.wanted.WellFor || slices.Contains(outdated, n) || !c.wants(n) {

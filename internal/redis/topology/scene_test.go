@@ -152,7 +152,7 @@ func (s *scene) readdress(pods ...string) {
 	}
 }
 
-// promoted makes a replica replace its master. heard reports whether the master knows it.
+// promoted makes a replica replace its master. heard reports whether the master knows the promotion.
 func (s *scene) promoted(replica, master string, heard bool) {
 	slots := s.node(master).self().Owned
 	for i := range s.nodes {
@@ -257,7 +257,7 @@ func promoted(r, master string, heard bool) edit {
 	return func(s *scene) { s.promoted(r, master, heard) }
 }
 
-// everywhere changes the entry of a pod's node in all views, and sees in one.
+// everywhere changes the entry of a pod's node in all views. sees changes the entry in one view.
 func everywhere(pod string, change func(*Entry)) edit {
 	return func(s *scene) { s.everywhere(idOf(pod), change) }
 }

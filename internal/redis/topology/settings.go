@@ -72,7 +72,7 @@ func sameValue(name, has, want string) bool {
 	return true
 }
 
-// sameSetting reports whether two values are equal to redis, which answers in its own format: 1gb is 1073741824.
+// sameSetting reports whether two values are equal to redis. Redis answers in its own format: 1gb is 1073741824.
 func sameSetting(a, b string) bool {
 	if strings.EqualFold(a, b) || strings.Join(strings.Fields(a), " ") == strings.Join(strings.Fields(b), " ") {
 		return true

@@ -12,7 +12,7 @@ import "fmt"
 //	RESET HARD the node, which forgets the others
 //	lower the recorded shape: Kubernetes then removes the pod, or the operator the StatefulSet
 //
-// Gossip undoes a FORGET that reached only some nodes after a minute. It is then sent again.
+// If a FORGET reached only some nodes, gossip undoes the FORGET after a minute, and the operator sends it again.
 func (c *cluster) shrink() []Step {
 	var masters []*Node
 	busy := false
@@ -23,7 +23,7 @@ func (c *cluster) shrink() []Step {
 			}
 			known := c.knowing(n.ID)
 			if len(known) == 0 && len(n.View) == 1 {
-				continue // reset, or never met
+				continue // the node was reset, or never joined the cluster
 			}
 			busy = true
 			if n.self().Master {
@@ -68,7 +68,7 @@ func (c *cluster) expel(n *Node, known []*Node) []Step {
 		return []Step{{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}}
 	}
 	if c.followers(n.ID) > 0 && n.self().Master {
-		// Its replicas cannot forget it. They are reset first, unless they stay.
+		// The replicas of the node cannot forget the node. They are reset first, unless they stay.
 		for _, r := range c.replicas(n.ID) {
 			if len(c.knowing(r.ID)) > 0 {
 				return c.blocked("%s is removed after its replica %s", n.Pod, r.Pod)
@@ -100,8 +100,8 @@ func (c *cluster) others(nodes []*Node, than *Node) []*Node {
 	return all
 }
 
-// stays reports whether a shard has a replica in step among the pods that stay. It is true for a shard without a master or slots, and for
-// one that should have no replica if its master stays.
+// stays reports whether a shard has a replica in step among the pods that stay. It is true for a shard without a master or slots. It is
+// also true if the shard should have no replica and its master stays.
 func (c *cluster) stays(s *shard) bool {
 	if s.master == nil || len(s.owned) == 0 || !c.hasReplicas(s) && c.wants(s.master) {
 		return true
@@ -114,7 +114,7 @@ func (c *cluster) stays(s *shard) bool {
 	return false
 }
 
-// leaving reports whether a node owns no slots and is being removed. No rule makes it meet others again.
+// leaving reports whether a node owns no slots and is being removed. No rule makes such a node meet other nodes.
 func (c *cluster) leaving(n *Node) bool {
 	return c.record.Formed && !c.wants(n) && len(c.owned[n.ID]) == 0 &&
 		(n.Shard < len(c.wanted.Shards) || len(c.shards[n.Shard].owned) == 0)

@@ -26,7 +26,7 @@ func (s *server) forget(id string) error {
 	return nil
 }
 
-// setSlotNode is SETSLOT NODE. On the importing target it bumps the epoch and broadcasts it.
+// setSlotNode is SETSLOT NODE. On the importing target, it increases the epoch and broadcasts the claim.
 func (s *server) setSlotNode(slot int, id string) error {
 	if !s.me().master || s.peers[id] == nil {
 		return errRefused
@@ -97,7 +97,7 @@ func (s *server) failover(mode string) error {
 	}
 	switch mode {
 	case "":
-		// The master stops writes until the replica has all of them.
+		// The master stops writes until the replica has all writes.
 		m := s.reaches(p)
 		if m == nil || !s.linked || !s.synced || s.count(p.id) == 0 {
 			return errRefused

@@ -29,7 +29,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// handshakes ends handshakes after one tick: the peer's id is known then, and its address is new.
+// handshakes ends handshakes after one tick: the peer's id is then known, and its address is new.
 func (s *server) handshakes() {
 	for _, p := range s.known() {
 		if p.met == 0 || s.w.now < p.met {
@@ -58,7 +58,7 @@ func (s *server) learn(other *server) {
 	p.pong = s.w.now
 }
 
-// address simulates redis when a peer itself shows up at another address: replication follows.
+// address simulates the effect of a packet from a peer at another address: redis also changes the address for replication.
 func (s *server) address(p *peer, ip string) {
 	if p.ip != ip {
 		p.ip = ip
@@ -68,7 +68,7 @@ func (s *server) address(p *peer, ip string) {
 	}
 }
 
-// gossip pings some peers. Both sides exchange their own state and that of some third nodes.
+// gossip pings some peers. Both sides exchange their own state and the state of some other nodes.
 func (s *server) gossip() {
 	for _, p := range s.known() {
 		if late := s.w.now-p.pong > simTimeout/2; p.id == s.id || !late && s.w.rnd.IntN(5) != 0 {
@@ -126,7 +126,7 @@ func (s *server) hear(from *server) {
 	}
 }
 
-// follow makes the server a replica. Its data stays until the master's arrives.
+// follow makes the server a replica. The server keeps its data until it gets the data of the master.
 func (s *server) follow(id string) {
 	me := s.me()
 	me.master, me.masterID = false, id
@@ -137,7 +137,7 @@ func (s *server) follow(id string) {
 	s.electAt = 0
 }
 
-// detect marks silent peers, and fails those that a majority of masters marks.
+// detect marks silent peers. A peer that a majority of masters marks is failed.
 func (s *server) detect() {
 	masters := s.sized()
 	for _, p := range s.known() {
@@ -211,7 +211,7 @@ func (s *server) ask(forced bool) bool {
 	return true
 }
 
-// takeOver promotes a replica over its master and broadcasts it.
+// takeOver promotes a replica to the place of its master, and broadcasts the promotion.
 func (s *server) takeOver(epoch uint64) {
 	old := s.me().masterID
 	me := s.me()
@@ -258,7 +258,8 @@ func (s *server) replicateData() {
 	s.copyFrom(m)
 }
 
-// isAdmitted reports whether a server accepts a replica. It has only its own shard's user, and does not have it while it is new.
+// isAdmitted reports whether a server accepts a replica. A server has only the user of its shard, and lacks this user while the server
+// is new.
 func (s *server) isAdmitted(m *server) bool {
 	return (m.user == s.user || s.w.isWithout("user")) && (m.admits && !m.shut || s.w.isWithout("admission"))
 }

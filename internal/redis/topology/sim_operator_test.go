@@ -23,9 +23,9 @@ type pod struct {
 	ran             bool          // its container has started
 	starved         bool          // its container ends again and again, in this pod
 	nextIP          string        // the address after its restart; empty: a new one
-	hiddenUntil     time.Duration // the operator cannot reach it
-	brokenUntil     time.Duration // its container does not start
-	asksUntil       time.Duration // its container asks replicas for the state of its volume
+	hiddenUntil     time.Duration // until then, the operator cannot reach the pod
+	brokenUntil     time.Duration // until then, its container does not start
+	asksUntil       time.Duration // until then, its container asks replicas for the state of its volume
 }
 
 // operator drives a simulated cluster: it observes, decides and takes one step. It may crash between any two commands.
@@ -37,7 +37,7 @@ type operator struct {
 	volumes map[string]*server
 	hosts   int
 	uids    int
-	budget  int // commands until it crashes; negative: never
+	budget  int // commands until the operator crashes; negative: never
 	deaths  int // remaining crashes
 	taken   map[string]time.Duration
 	commits int
@@ -94,7 +94,7 @@ func (o *operator) begin(p *pod) {
 	s.user = fmt.Sprint("shard-", p.shard)
 	if s.damaged && !o.isWithout("file") {
 		if !o.isReplaced(s) {
-			return // it reports the damage and exits
+			return // the server reports the damage and exits
 		}
 		s = o.newServer() // the files are set aside
 		s.user, o.volumes[p.name] = fmt.Sprint("shard-", p.shard), s
@@ -137,9 +137,9 @@ func (o *operator) isReplaced(s *server) bool {
 	return false
 }
 
-// isOfThePast reports whether others have heard from a master, or its replica has had a link, after its volume was last in use. Where no
-// server has heard from it, it asks the replicas for a while, and notes that nothing is proven. The note of an earlier start stays while the
-// volume is one of the past.
+// isOfThePast reports whether the volume of a master has an earlier state: after the last use of the volume, other servers have heard from
+// the master, or its replica has had a link. If no server has heard from the master, isOfThePast queries the replicas for a while, and
+// notes that the volume is not proven. The note of an earlier start stays while the volume has an earlier state.
 func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
 	used := s.used
 	if s.unproven {
@@ -177,7 +177,8 @@ func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
 	return false, o.now < p.asksUntil
 }
 
-// isOutlived compares the time when the volume of a master was last in use with the links of its replicas. Some servers do not find them.
+// isOutlived compares the time when the volume of a master was last in use with the links of its replicas. Some servers cannot find their
+// replicas.
 func (o *operator) isOutlived(s *server, used time.Duration) (isPast, proven bool) {
 	proven = true
 	for _, p := range s.known() {
@@ -196,7 +197,7 @@ func (o *operator) isOutlived(s *server, used time.Duration) (isPast, proven boo
 	return false, proven
 }
 
-// setImage makes the image of new pods one that can or cannot be pulled. Pods with another image are outdated.
+// setImage selects for new pods an image that can be pulled, or an image that cannot be pulled. Pods with another image are outdated.
 func (o *operator) setImage(isWrong bool) {
 	o.isWrong = isWrong
 	for _, p := range o.pods {
@@ -214,7 +215,7 @@ func (s *server) truncate() {
 	}
 }
 
-// retire stops a pod as Kubernetes does: a master lets its replicas catch up before it ends.
+// retire stops a pod as Kubernetes does: a master waits until its replicas have all writes, and then ends.
 func (o *operator) retire(p *pod) {
 	if p.running && p.s.alive() && p.s.me().master {
 		for _, r := range o.servers {
@@ -314,7 +315,7 @@ func (o *operator) read(n *Node, s *server, open map[int]bool) {
 	}
 }
 
-// blind changes a node's report to what a decision without the removed proof would assume.
+// blind changes a node's report to the state that a decision without the removed proof would assume.
 func (o *operator) blind(n *Node) {
 	r := &n.Replication
 	h := o.record.Histories[n.Shard]

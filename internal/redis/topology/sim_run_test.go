@@ -112,7 +112,8 @@ func (r *run) check(nodes []Node, d Decision) {
 // checkCopies asserts that no step destroys the last copy of a key's last write.
 func (r *run) checkCopies(before map[int]int, d Decision) {
 	r.t.Helper()
-	// Nodes that meet exchange promotions: a former master drops what it had not replicated yet. The fault causes that loss, not the step.
+	// Nodes that meet exchange promotions: a former master drops writes that it had not replicated yet. The fault causes that loss, not the
+	// step.
 	if len(r.wanted.Consent) > 0 || d.Steps[0].Action == ActionMeet {
 		return
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // The simulated Redis Cluster has servers with views, config epochs, gossip with lag, failure detection, elections, open slots and
-// replication. It models everything that Decide can observe. It refuses what redis refuses, and destroys what redis destroys.
+// replication. It models everything that Decide can observe. It refuses the commands that Redis refuses, and loses the data that Redis
+// loses.
 
 const (
 	simTick    = 100 * time.Millisecond
@@ -42,7 +43,7 @@ type server struct {
 	masterHost string
 	linked     bool
 	syncUntil  time.Duration
-	synced     bool // has had its master's data since its start
+	synced     bool // the server got its master's data after its start
 	lostLink   time.Duration
 	offset     int64
 	electAt    time.Duration
@@ -52,19 +53,19 @@ type server struct {
 	run            string // run id
 	begun          time.Duration
 	replid, former string
-	linkedOnce     bool          // since its start
-	user           string        // of replication: identifies cluster and shard
-	admits         bool          // others may replicate from it: it is no new, empty node
+	linkedOnce     bool          // the server has had a link since its start
+	user           string        // user of replication: identifies cluster and shard
+	admits         bool          // other servers may replicate from this server: it is no new, empty node
 	damaged        bool          // its file is damaged
 	leaving        bool          // its claim is being deleted, together with its pod
 	used           time.Duration // when the volume was last in use
-	linkedAt       time.Duration // until when it has had a link, as its volume notes
-	usedMark       time.Duration // used, at a start without a proof that the volume is the present one; else 0
-	linkedMark     time.Duration // linkedAt, at its start
-	unproven       bool          // noted on the volume: it started without that proof
-	shut           bool          // no replica may copy from it, for want of that proof
-	noLinkUntil    time.Duration // its link is cut off
-	queueUntil     time.Duration // no client writes to it
+	linkedAt       time.Duration // end of the last link, as noted on the volume
+	usedMark       time.Duration // value of used at a start without a proof that the volume is the latest; else 0
+	linkedMark     time.Duration // value of linkedAt at the start
+	unproven       bool          // note on the volume: the server has started without that proof
+	shut           bool          // no replica may copy from this server, because that proof is missing
+	noLinkUntil    time.Duration // until then, the server has no link
+	queueUntil     time.Duration // until then, no client writes to the server
 
 	counts   map[int32]int // slots of each node, by slotOf
 	version  int           // of slotOf and imports; ranges are computed once per version
@@ -118,7 +119,7 @@ type world struct {
 	now     time.Duration
 	ids     []string
 	index   map[string]int32
-	servers []*server // all that ever existed
+	servers []*server // all servers, including removed servers
 	byIP    map[string]*server
 	lastIP  int
 	keys    []int // every key; slotOfKey returns its slot
@@ -274,7 +275,7 @@ func (s *server) reaches(p *peer) *server {
 	return nil
 }
 
-// ok returns cluster_state: a majority of masters is reached. A master that has just started waits, so that others can reach it first.
+// ok returns cluster_state: a majority of masters is reached. A master that has just started waits first, so that other nodes can reach it.
 func (s *server) ok() bool {
 	if s.me().master && s.w.now-s.begun < simDelay {
 		return false

@@ -208,7 +208,7 @@ func (s *server) claimed(from *server, slots Range) {
 		s.give(slot, idx)
 	}
 	if mine > 0 && mine == from.count(from.id) && s.count(source) == 0 {
-		s.follow(from.id) // with its data, as redis does
+		s.follow(from.id) // keeps the data, as Redis does
 		return
 	}
 	for _, slot := range taken {
@@ -216,7 +216,7 @@ func (s *server) claimed(from *server, slots Range) {
 	}
 }
 
-// update sends another server the owners, by a higher epoch, of slots that it claims.
+// update sends the owners of slots to a server that claims these slots with a lower epoch.
 func (s *server) update(other *server) {
 	if !other.me().master {
 		return

@@ -50,7 +50,7 @@ func (c *cluster) spread() (steps []Step) {
 	return steps
 }
 
-// mastersBy counts masters by Kubernetes node and by zone. It returns nil while a shard has no master, or one that is not scheduled.
+// mastersBy counts masters by Kubernetes node and by zone. It returns nil while a shard has no master, or a master that is not scheduled.
 func (c *cluster) mastersBy() (load, zones map[string]int) {
 	load, zones = map[string]int{}, map[string]int{}
 	for _, s := range c.shards {

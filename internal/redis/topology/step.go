@@ -27,7 +27,7 @@ const (
 	ActionMoveSlots  Action = "MoveSlots"  // Slots from Node to Target, within the time of a pass; On are the other masters, updated last
 	ActionMarkSlot   Action = "MarkSlot"   // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
 	ActionAssignSlot Action = "AssignSlot" // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
-	ActionDropSlots  Action = "DropSlots"  // CLUSTER DELSLOTS Slots on Node, which was given up and is back; the members On own them
+	ActionDropSlots  Action = "DropSlots"  // CLUSTER DELSLOTS Slots on Node, which was given up and has returned; the members On own the slots
 	ActionFlush      Action = "Flush"      // FLUSHALL on Node, a stale copy: it owns nothing, and those of On own all slots
 	ActionFunctions  Action = "Functions"  // FUNCTION DUMP of Node restored on Target
 	ActionConfigure  Action = "Configure"  // CONFIG SET Settings on Node
@@ -41,7 +41,7 @@ const ModeConsent = "CONSENT"
 // to Node.
 const ModeBack = "BACK"
 
-// ModeAlone is the Mode of a DeletePod of the only pod of a shard. The node owns slots, has no replica, and comes back with its data.
+// ModeAlone is the Mode of a DeletePod of the only pod of a shard. The node owns slots, has no replica, and restarts with its data.
 const ModeAlone = "ALONE"
 
 // LargestValue limits the size of a value that a move transfers, in bytes, unless the step sets a lower limit. Redis refuses more than 512
@@ -51,7 +51,8 @@ const LargestValue = 400 << 20
 // ModeForming is the Mode of a Forget of a node that lost its data before the cluster had a key. The node may own slots.
 const ModeForming = "FORMING"
 
-// ModeStale is the Mode of a Reset of a forgotten replica whose keys are copies of a member's. It may hold keys, and loses them.
+// ModeStale is the Mode of a Reset of a forgotten replica whose keys are copies of a member's keys. The replica may hold keys, and loses
+// them.
 const ModeStale = "STALE"
 
 // Place identifies a node that a step acts on. The step is refused if the pod's UID, its address or the node id at that address has
@@ -81,12 +82,13 @@ type Step struct {
 	// command depends on another: their order is free, and a failure of one does not stop the others. After a crash the next observation
 	// shows which took effect, and Decide returns the rest.
 	Batch []Step
-	// Interval is the minimum time between two sends of the same Action to the same Node. A failover is accepted at once and takes a while;
-	// one that restarts each second may never end. The executor may lose it in a restart, at the cost of one additional command.
+	// Interval is the minimum time between two sends of the same Action to the same Node. Redis accepts a failover immediately, but a
+	// failover takes some time: a failover that is started again each second may never end. After a restart, the executor does not know the
+	// time of the last send, and may send one more command.
 	Interval time.Duration
 }
 
-// Proof holds what Decide observed of a replica when it chose it.
+// Proof has the observation of a replica on which Decide based its choice.
 type Proof struct {
 	// History is the replica's replication id. It comes from the lost master, or from the replica's last start if it has not copied since.
 	History string
@@ -118,7 +120,7 @@ func (s Step) Subject() string {
 // Decision is the result of Decide.
 type Decision struct {
 	Model Model
-	// Steps are in order. The first is taken, then everything is observed again.
+	// Steps are in order. The caller takes the first step, and then observes everything again.
 	Steps []Step
 	// LookAgain is the time until the next observation if no API event triggers one.
 	LookAgain time.Duration

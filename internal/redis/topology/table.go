@@ -49,8 +49,8 @@ func (c *cluster) table() []Step {
 	return []Step{recordStep(record, "record which slots go to the new shards %v", fresh)}
 }
 
-// assign computes the slots of each new shard. Of several sources each gives in proportion to its slots, the largest first, its lowest
-// slots first.
+// assign computes the slots of each new shard. Of several sources, each gives slots in proportion to its number of slots. The largest
+// source is first. A source gives its lowest slots first.
 func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 	if len(c.wanted.Assign) != len(fresh) {
 		return nil, fmt.Errorf("assignStrategies has %d entries, and %d shards are new (%v): give one entry for each of them",
@@ -71,7 +71,7 @@ func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 		}
 		slices.SortStableFunc(sources, func(a, b int) int { return left[b].Len() - left[a].Len() })
 		for rest, of := entry.Slots, total; len(sources) > 0; sources = sources[1:] {
-			// Rounded up: the first sources give the remainder, the last one the rest.
+			// Rounded up: the first sources give the remainder, and the last source gives the rest.
 			has := left[sources[0]].Len()
 			share := (rest*has + of - 1) / of
 			give := left[sources[0]].First(share)

@@ -100,7 +100,7 @@ func TestSpreadOverZones(t *testing.T) {
 	}
 }
 
-// A setting that Redis does not support is named in the reason and blocks no other.
+// A setting that Redis does not support is named in the reason and blocks no other setting.
 func TestUnknownSetting(t *testing.T) {
 	t.Parallel()
 	s := settled(3)
@@ -149,7 +149,7 @@ func born(t *testing.T, seed uint64) *run {
 	return r
 }
 
-// grow makes pods see, some time after it was recorded, that the cluster has begun. happens runs in between.
+// grow shows the pods that the cluster has begun, some time after this was recorded. happens runs in between.
 func (r *run) grow(happens func()) {
 	r.t.Helper()
 	for end := r.now + 5*time.Minute; !r.wanted.Announced; {

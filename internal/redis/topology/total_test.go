@@ -15,7 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Decide accepts every observation, however inconsistent, and the order of the nodes does not matter.
+// Decide accepts every observation, even an inconsistent observation. The order of the nodes does not matter.
 func TestDecideIsTotal(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
@@ -76,7 +76,7 @@ func duplicateFree(nodes []Node) bool {
 	return true
 }
 
-// sound returns what a step lacks that its action needs, or "".
+// sound names the field that a step's action needs and the step lacks, or returns "".
 func sound(s Step, batch bool) string {
 	needsNode := []Action{ActionSetEpoch, ActionBumpEpoch, ActionMeet, ActionAddSlots, ActionReplicate, ActionReset, ActionFailover, ActionMoveSlots,
 		ActionMarkSlot, ActionFlush, ActionFunctions, ActionConfigure, ActionDeletePod}
@@ -182,8 +182,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// A pass over 1,000 pods, the maximum of a RedisCluster, takes a fraction of a second of one core. A busy machine takes more: the gate compares the
-// verdicts alone.
+// A pass over 1,000 pods, the maximum of a RedisCluster, takes a fraction of a second of one core. A busy machine takes longer, so the gate
+// compares only the verdicts.
 func TestDecideScales(t *testing.T) {
 	half := func(n *Node) bool { return n.Shard%2 == 1 }
 	for name, c := range map[string]struct {

@@ -15,10 +15,10 @@ import (
 type fate string
 
 const (
-	gone   fate = "gone"   // no pod has its data any more: the volume was replaced, or the pod removed
-	down   fate = "down"   // its container does not run; it comes back with its data if its volume does
-	silent fate = "silent" // its container runs, but neither the operator nor the other nodes reach it
-	away   fate = "away"   // other nodes reach it; only the operator does not
+	gone   fate = "gone"   // no pod has the node's data: the volume was replaced, or the pod removed
+	down   fate = "down"   // the container does not run; the node returns with its data if the volume has it
+	silent fate = "silent" // the container runs, but neither the operator nor other nodes reach the node
+	away   fate = "away"   // other nodes reach the node, the operator does not
 )
 
 // fateOf returns the fate of a node that is not a member.
@@ -54,7 +54,7 @@ func (c *cluster) mayBeHeld(id string) bool {
 	return false
 }
 
-// IsReachable reports whether a node is connected to another one and does not consider it failed.
+// IsReachable reports whether a node is connected to another node and does not consider that node failed.
 func (e *Entry) IsReachable() bool {
 	return e.Connected && !e.Fail && !e.PossiblyFail && !e.Handshake && !e.NoAddress
 }
@@ -195,7 +195,7 @@ func (c *cluster) verdictLost() (Verdict, string) {
 	return "", ""
 }
 
-// isAlone reports whether an owner that was not reached is the only pod of its shard, does not run, and may come back with its data.
+// isAlone reports whether an owner that was not reached is the only pod of its shard, does not run, and may restart with its data.
 func (c *cluster) isAlone(id string) bool {
 	n := c.pods[c.podOf[id]]
 	return n != nil && !c.hasReplicas(c.shards[n.Shard]) && c.remnant(id) == nil && c.fateOf(id) == down
@@ -249,12 +249,9 @@ func (c *cluster) duplicates() string {
 	return ""
 }
 
-// contested names slots that two living nodes own, except where redis resolves the conflict correctly:
-//
-//   - a replica was promoted and its old master has not received that yet:
-//     the shard is the same, and the new owner has the data;
-//   - a slot was moved and its source has not received that yet: the source
-//     still marks the slot as migrating.
+// contested names slots that two living nodes own, except if Redis resolves the conflict correctly:
+//   - a replica was promoted, and its old master does not know the promotion yet: the shard is the same, and the new owner has the data;
+//   - a slot was moved, and its source does not know the new owner yet: the source still marks the slot as migrating.
 func (c *cluster) contested() string {
 	for _, d := range c.disputed {
 		winner, loser := d.winner.self(), d.loser.self()

@@ -59,7 +59,7 @@ const (
 	invalid = "/invalid" // end of the paths that the server refuses
 )
 
-// reply is an answer. Its body is read to the end unless it is a watch.
+// reply is an answer. Its body has been read to the end unless the request is a watch.
 type reply struct {
 	code   int
 	header http.Header
@@ -114,25 +114,25 @@ func TestCrashes(t *testing.T) {
 			}
 			body, _, err := s.do(t, p, http.MethodPut, path+"/x")
 			if body != c.answer || !errors.Is(err, c.err) || s.reached() != c.reaches || p.Hits(rule) != 1 {
-				t.Errorf("%q, %v, %d requests came, %d hits", body, err, s.reached(), p.Hits(rule))
+				t.Errorf("the crash: %q, %v, %d requests reached the server, %d hits", body, err, s.reached(), p.Hits(rule))
 			}
 			<-p.Crashed()
 			if _, _, err := s.do(t, p, http.MethodGet, path); !errors.Is(err, ErrCrashed) || s.reached() != c.reaches {
-				t.Errorf("after the crash: %v, %d requests came", err, s.reached())
+				t.Errorf("after the crash: %v, %d requests reached the server", err, s.reached())
 			}
 		})
 	}
 }
 
-// A request without an effect triggers no CrashOnEffect.
+// CrashOnEffect does not crash at a request that the server refuses.
 func TestCrashOnEffect(t *testing.T) {
 	s, p := serve(t), New()
 	p.Rule(&Rule{When: isWrite, Do: CrashOnEffect})
 	if body, r, err := s.do(t, p, http.MethodPut, path+invalid); err != nil || r.code != http.StatusUnprocessableEntity || body != "answer" {
-		t.Errorf("refused: %q, %v", body, err)
+		t.Errorf("a refused request: %q, %v", body, err)
 	}
 	if _, _, err := s.do(t, p, http.MethodPut, path); !errors.Is(err, ErrLost) || s.reached() != 2 {
-		t.Errorf("taken: %v, %d requests came", err, s.reached())
+		t.Errorf("an accepted request: %v, %d requests reached the server", err, s.reached())
 	}
 	<-p.Crashed()
 }
@@ -145,13 +145,13 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("lost: %v", err)
 	}
 	if body, r, err := s.do(t, p, http.MethodPost, path); err != nil || r.code != http.StatusGatewayTimeout || !strings.Contains(body, "Timeout") || s.reached() != 2 {
-		t.Errorf("timed out: %s %v", body, err)
+		t.Errorf("the request that times out: %s %v", body, err)
 	}
 	if _, r, err := s.do(t, p, http.MethodPost, path); err != nil || r.code != http.StatusTooManyRequests || r.header.Get("Retry-After") != "3" || s.reached() != 2 {
 		t.Errorf("refused: %v", err)
 	}
 	if body, _, err := s.do(t, p, http.MethodPost, path); err != nil || body != "answer" || s.reached() != 3 {
-		t.Errorf("after that: %q, %v", body, err)
+		t.Errorf("the request after the timeout: %q, %v", body, err)
 	}
 	if codes := fmt.Sprint(p.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusOK })); strings.Count(codes, "create") != 3 {
 		t.Errorf("recorded: %s", codes)
@@ -162,7 +162,7 @@ func TestPast(t *testing.T) {
 	s, p := serve(t), New()
 	p.Rule(&Rule{When: func(harness.Request) bool { return true }, Do: Past("42")})
 	if _, r, err := s.do(t, p, http.MethodGet, path+"?watch=true&sendInitialEvents=true"); err != nil || r.code != http.StatusUnprocessableEntity {
-		t.Errorf("a list as the start of a watch: %v", err)
+		t.Errorf("a watch that starts with a list: %v", err)
 	}
 	if _, _, err := s.do(t, p, http.MethodGet, path+"?limit=500"); err != nil || len(s.got) != 1 || s.got[0] != "GET "+path+"?resourceVersion=42&resourceVersionMatch=Exact" {
 		t.Errorf("%v, %v", s.got, err)
@@ -191,8 +191,8 @@ func TestWatches(t *testing.T) {
 	s.lines <- "two"
 	select {
 	case got := <-events:
-		t.Errorf("held, and %s came", got)
-	case <-time.After(100 * time.Millisecond): // a slow machine fails no test here: only Release lets the event through
+		t.Errorf("a held watch delivered %s", got)
+	case <-time.After(100 * time.Millisecond): // slow machines pass, too: only Release delivers the event
 	}
 	p.Release()
 	if got := <-events; got != "two" {

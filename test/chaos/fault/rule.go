@@ -26,8 +26,8 @@ import (
 // Rule applies an action to some requests.
 type Rule struct {
 	When  func(harness.Request) bool
-	Skip  int // number of such requests that pass first
-	Times int // number of such requests that get the action then; 0: all
+	Skip  int // number of matching requests that pass first
+	Times int // number of matching requests after those that get the action; 0: all
 	Do    Action
 
 	seen, hits int
@@ -45,10 +45,10 @@ func (r *Rule) meets(request harness.Request) bool {
 	return true
 }
 
-// Action handles a request in place of the API server, or passes it on.
+// Action answers a request instead of the API server, or sends it to the API server.
 type Action func(*Call) (*http.Response, error)
 
-// Call is a request that was not sent yet.
+// Call is a request before it is sent.
 type Call struct {
 	harness.Request
 
@@ -71,14 +71,14 @@ func CrashBefore(c *Call) (*http.Response, error) {
 	return nil, ErrCrashed
 }
 
-// CrashAfter ends the process after the request has taken effect and the answer has come.
+// CrashAfter ends the process after the request took effect and the answer arrived.
 func CrashAfter(c *Call) (*http.Response, error) {
 	response, err := c.whole()
 	c.process.Crash()
 	return response, err
 }
 
-// CrashLost ends the process after the request has taken effect. The sender gets an error.
+// CrashLost ends the process after the request took effect. The sender gets an error.
 func CrashLost(c *Call) (*http.Response, error) {
 	response, err := Lose(c)
 	c.process.Crash()
@@ -104,7 +104,7 @@ func Lose(c *Call) (*http.Response, error) {
 	return nil, ErrLost
 }
 
-// TimeOut lets the request take effect; the API server answers that it took too long.
+// TimeOut lets the request take effect. The answer is the API server's timeout error.
 func TimeOut(c *Call) (*http.Response, error) {
 	if _, err := c.whole(); err != nil {
 		return nil, err
@@ -124,10 +124,10 @@ func (c *Call) whole() (*http.Response, error) {
 	return response, err
 }
 
-// Refuse returns an action that answers in place of the API server.
+// Refuse returns an action that answers with an error instead of sending the request.
 func Refuse(code int, reason metav1.StatusReason) Action { return RefuseFor(code, reason, 0) }
 
-// RefuseFor returns an action that answers in place of the API server, with a Retry-After.
+// RefuseFor is Refuse with a Retry-After header.
 func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 	return func(c *Call) (*http.Response, error) {
 		if c.http.Body != nil {
@@ -152,8 +152,8 @@ func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 	}
 }
 
-// Past answers a list as it was at a resource version. A later watch from that version passes. A watch that would begin with a list is
-// refused, so that the sender requests a list.
+// Past answers a list with its content at a resource version. A later watch from that version passes. A watch that would begin with a list
+// is refused, so that the sender requests a list.
 func Past(version string) Action {
 	return func(c *Call) (*http.Response, error) {
 		query := c.http.URL.Query()
@@ -175,7 +175,7 @@ func Past(version string) Action {
 // Point is one write of a run.
 type Point struct {
 	Verb, Resource, Name string
-	Nth                  int // number of the write among those of that verb and object
+	Nth                  int // index of the write among the writes with its verb and object
 }
 
 // Points returns every write of a run.
@@ -198,7 +198,7 @@ func (p Point) String() string {
 	return fmt.Sprintf("%s-%s-%s-%d", p.Verb, p.Resource, p.Name, p.Nth)
 }
 
-// Status reports whether the write is of a status.
+// Status reports whether the write changes a status.
 func (p Point) Status() bool { return strings.HasSuffix(p.Resource, "/status") }
 
 // Rule returns a rule with an action for that write.
@@ -223,7 +223,7 @@ type Process struct {
 	mu      sync.Mutex
 	rules   []*Rule
 	streams map[*stream]struct{}
-	held    map[string]chan struct{} // by resource: closed when its watches continue
+	held    map[string]chan struct{} // by resource: closed when its watches are released
 }
 
 // New returns a process without faults.
@@ -290,7 +290,7 @@ func (p *Process) Hits(rule *Rule) int {
 	return rule.hits
 }
 
-// Crash ends the process from the API server's point of view: its watches close, and further requests are refused.
+// Crash ends the process for the API server: its watches close, and further requests fail.
 func (p *Process) Crash() {
 	p.crash()
 	p.Break("")

@@ -18,7 +18,7 @@ type stream struct {
 	delay    time.Duration
 	closed   chan struct{}
 	once     sync.Once
-	err      error // the cause of the break
+	err      error // cause of the end of the watch
 }
 
 // watch sends a watch and takes control of its answer.
@@ -94,7 +94,7 @@ func (s *stream) fail(err error) {
 	})
 }
 
-// Hold stalls the watches of resources: their events do not arrive any more.
+// Hold stalls the watches of resources: their events are delayed until Release.
 func (p *Process) Hold(resources ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,8 +115,8 @@ func (p *Process) Release() {
 	}
 }
 
-// Break closes the watches of a resource, or all watches for "". This process loses their undelivered events, unless it watches again from
-// the last version.
+// Break closes the watches of a resource, or all watches for "". This process loses events that were not delivered, unless it watches again
+// from the last version.
 func (p *Process) Break(resource string) {
 	p.mu.Lock()
 	var broken []*stream
@@ -144,7 +144,7 @@ func (p *Process) Watching(resource string) int {
 	return n
 }
 
-// Slow delays every piece of a watch.
+// Slow returns an action that delays every piece of a watch's body.
 func Slow(delay time.Duration) Action {
 	return func(c *Call) (*http.Response, error) {
 		c.delay = delay

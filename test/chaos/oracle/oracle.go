@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle compares the states of two namespaces without the values that always differ: names of the namespaces, UIDs, versions,
-// times, addresses, generated passwords. A Snapshot shows whether anything was written or restarted in one namespace.
+// Package oracle compares the states of two namespaces. It ignores values that always differ: names of the namespaces, UIDs, versions,
+// times, addresses, generated passwords. A Snapshot shows whether anything was written or restarted in a namespace.
 package oracle
 
 import (
@@ -24,10 +24,10 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// State is the state of a namespace: kind/name -> the compared fields of the object.
+// State is the state of a namespace. It maps kind/name to the compared fields of the object.
 type State map[string]any
 
-// Of returns the state of the objects of a namespace. Pods have random names, so the state has a summary of the pods of each component.
+// Of returns the state of a namespace's objects. Pods have random names, so the state has a summary of each component's pods.
 func Of(namespace string, objects []*unstructured.Unstructured) (State, error) {
 	known := map[types.UID]string{}
 	for _, obj := range objects {
@@ -68,7 +68,7 @@ func Read(ctx context.Context, api client.Reader, namespace string, kinds ...sch
 	return Of(namespace, found)
 }
 
-// Diff returns the differences of a state from the expected one; empty for none.
+// Diff returns the differences between the wanted state and a state, or "" if they are equal.
 func Diff(want, got State) string {
 	r := &reporter{}
 	cmp.Equal(want, got, cmp.Reporter(r))
@@ -98,7 +98,7 @@ func (r *reporter) Report(result cmp.Result) {
 // IDs returns kind and name of every object, sorted.
 func (s State) IDs() []string { return slices.Sorted(maps.Keys(s)) }
 
-// foreign reports whether only Kubernetes itself maintains an object.
+// foreign reports whether Kubernetes itself maintains an object, and the operator does not.
 func foreign(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "ConfigMap" && obj.GetName() == "kube-root-ca.crt"
 }
@@ -120,7 +120,7 @@ func podLine(pod *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s: %s %s", pod.GetLabels()[object.LabelComponent], strings.Join(images, ","), phase)
 }
 
-// plainly converts all values to the types of JSON. It removes the namespace's name, and replaces UIDs by names.
+// plainly converts all values to the types of JSON, replaces UIDs by names, and removes the namespace's name.
 func plainly(namespace string, known map[types.UID]string, value any) (any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -173,15 +173,15 @@ func normal(obj *unstructured.Unstructured, known map[types.UID]string) map[stri
 // AnnotationRollout counts a Deployment's rollouts.
 const AnnotationRollout = "deployment.kubernetes.io/revision"
 
-// annotations replaces the values that differ for every namespace or password, such as digests, and removes the annotations that storage
-// writes.
+// annotations replaces the values that differ for every namespace or password, such as digests. It removes the annotations that storage
+// controllers write.
 func annotations(all map[string]string) map[string]string {
 	counts := map[string]string{}
 	for key, value := range all {
 		switch {
 		case key == object.AnnotationDigest, strings.HasPrefix(key, "checksum/"):
 			counts[key] = "<digest>"
-		case key == AnnotationRollout: // history
+		case key == AnnotationRollout: // the number depends on the history
 		case strings.HasPrefix(key, "volume."), strings.HasPrefix(key, "pv.kubernetes.io/"):
 		default:
 			counts[key] = value
@@ -190,7 +190,7 @@ func annotations(all map[string]string) map[string]string {
 	return counts
 }
 
-// owners names the existing owners of an object, and marks those that do not exist.
+// owners returns the names of an object's owners, and marks owners that do not exist.
 func owners(obj *unstructured.Unstructured, known map[types.UID]string) []string {
 	var found []string
 	for _, ref := range obj.GetOwnerReferences() {
@@ -220,12 +220,12 @@ func normalSpec(kind string, spec map[string]any) {
 			for key, value := range annotations(found) {
 				masked[key] = value
 			}
-			_ = unstructured.SetNestedMap(spec, masked, path...) // the path exists
+			_ = unstructured.SetNestedMap(spec, masked, path...) // cannot fail: the path exists
 		}
 	}
 }
 
-// normalService hides the values that the API server assigns.
+// normalService replaces the values that the API server assigns.
 func normalService(spec map[string]any) {
 	if ip, ok := spec["clusterIP"].(string); ok && ip != "None" && ip != "" {
 		spec["clusterIP"], spec["clusterIPs"] = "<address>", "<address>"
@@ -238,7 +238,7 @@ func normalService(spec map[string]any) {
 	}
 }
 
-// hide replaces the values and keeps the keys.
+// hide replaces the values in data, and keeps the keys.
 func hide(data any) {
 	values, _ := data.(map[string]any)
 	for key, value := range values {
@@ -248,7 +248,7 @@ func hide(data any) {
 	}
 }
 
-// status removes times and revisions, which are digests, and sorts conditions.
+// status removes times and revisions (digests), and sorts conditions.
 func status(value any) any {
 	status, ok := value.(map[string]any)
 	if !ok {
@@ -277,7 +277,7 @@ func status(value any) any {
 	return status
 }
 
-// fields returns the fields that the operator owns. It removes such a field from the object when the spec loses it.
+// fields returns the fields that the operator owns. (The operator removes an owned field from the object when the spec no longer has it.)
 func fields(managers []metav1.ManagedFieldsEntry) map[string]any {
 	owned := map[string]any{}
 	for _, m := range managers {

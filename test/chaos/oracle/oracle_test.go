@@ -76,10 +76,10 @@ func TestOracleFindsEachDifference(t *testing.T) {
 		{"{name: s,", "{name: s2,"}, // one missing, one more
 	} {
 		if !strings.Contains(namespaceYAML, change[0]) {
-			t.Errorf("the text %q to change does not exist", change[0])
+			t.Errorf("the test's object does not contain %q", change[0])
 		}
 		if Diff(read(t, "ns-abcde"), read(t, "ns-abcde", change[0], strings.NewReplacer("OWNER", ownerUID, "OTHER", otherUID, "DIGEST", "abc").Replace(change[1]))) == "" {
-			t.Errorf("%q instead of %q is not found", change[1], change[0])
+			t.Errorf("the oracle does not report %q instead of %q", change[1], change[0])
 		}
 	}
 }

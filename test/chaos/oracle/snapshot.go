@@ -17,13 +17,13 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// written are the kinds of a platform's objects, and DataService itself.
+// written are the kinds of a platform's objects, including DataService.
 var written = append(slices.Clone(object.Kinds), schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"})
 
 // Snapshot lists the pods of a namespace, and the version of each object.
 type Snapshot struct {
-	Pods    map[string]string // name: UID and restarts
-	Objects map[string]string // kind/name: UID and version
+	Pods    map[string]string // by name: UID and restarts
+	Objects map[string]string // by kind/name: UID and version
 }
 
 // Take reads the pods and the platforms' objects of a namespace.
@@ -56,9 +56,9 @@ func Take(ctx context.Context, api client.Client, namespace string) (Snapshot, e
 	return s, nil
 }
 
-// versionOf returns a text that changes with every write of an object except a write of its status. The resource version changes with
-// those, too. For an object with a status, the text has the generation, which changes with the spec, and the time and writer of any other
-// write, such as that of an annotation.
+// versionOf returns a text that changes with every write of an object except status writes. (A status write also changes the resource
+// version.) For an object with a status, the text has the generation, which changes with the spec, and the time and writer of each other
+// write, such as the write of an annotation.
 func versionOf(object *metav1.PartialObjectMetadata) string {
 	version := fmt.Sprintf("generation %d", object.Generation)
 	status := object.Generation != 0

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A write of the status does not change the version. A write of an annotation does, although the generation stays.
+// A write of the status does not change the version. A write of an annotation changes the version, although the generation stays.
 func TestVersionOf(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	entry := func(manager, subresource string, after time.Duration) metav1.ManagedFieldsEntry {

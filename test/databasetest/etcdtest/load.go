@@ -59,7 +59,7 @@ type Failure struct {
 	Err error
 }
 
-// Dial connects to the etcd of the pod with a number; nil if that pod has none.
+// Dial connects to the etcd of the pod with a number; nil if that pod has no etcd.
 type Dial func(number int) (*clientv3.Client, error)
 
 // NewLoad starts clients. They end with End or the test.

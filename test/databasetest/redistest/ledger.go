@@ -119,8 +119,8 @@ func (l *Ledger) note(e *entry, n int64, now time.Time) {
 	}
 }
 
-// since returns the time from the first acknowledged write after number n to the last acknowledged write before the next pause; 0 without such a
-// write.
+// since returns the time from the first acknowledged write after number n to the last acknowledged write before the next pause; 0 without
+// such a write.
 func (e *entry) since(n int64) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,7 +193,7 @@ func (l *Ledger) set(ctx context.Context, key string, n int64) error {
 func (l *Ledger) read(ctx context.Context, first, step int) {
 	for i := first; ctx.Err() == nil; i += step {
 		rest(ctx)
-		_ = l.look(ctx, l.keys[i%len(l.keys)]) // it is read again
+		_ = l.look(ctx, l.keys[i%len(l.keys)]) // the loop reads the key again
 	}
 }
 
@@ -251,7 +251,7 @@ func (l *Ledger) Close() Figures {
 			l.t.Errorf("%s cannot be read at the end: %v", e.key, err)
 		}
 	}
-	_ = l.client.Close() // it has served
+	_ = l.client.Close() // no request is pending
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Figures{

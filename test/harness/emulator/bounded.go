@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ballast is the file by which FillVolume fills a volume.
+// ballast is the name of the file with which FillVolume fills a volume.
 const ballast = "ballast"
 
 // bounded holds the sizes in bytes of file systems that are mounted on the folders of claims.
@@ -24,7 +24,7 @@ type bounded struct {
 	sizes map[types.UID]int64
 }
 
-// mount mounts a file system of a claim's size on the claim's folder, unless it is mounted.
+// mount mounts a file system of a claim's size on the claim's folder, unless one is mounted already.
 func (b *bounded) mount(claim *corev1.PersistentVolumeClaim, folder string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *bounded) grow(claim *corev1.PersistentVolumeClaim, folder string) {
 	if has := b.sizes[claim.UID]; has == 0 || size <= has {
 		return
 	}
-	if syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)) == nil { // else the test waits in vain
+	if syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)) == nil { // an error appears as a test that waits until its time limit
 		b.sizes[claim.UID] = size
 	}
 }
@@ -57,12 +57,12 @@ func (b *bounded) unmount(claim types.UID, folder string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sizes[claim] != 0 {
-		_ = syscall.Unmount(folder, syscall.MNT_DETACH) // a process may still use it
+		_ = syscall.Unmount(folder, syscall.MNT_DETACH) // a process may still use the file system
 		delete(b.sizes, claim)
 	}
 }
 
-// FillVolume writes a file of zeros to the volume of a claim until no byte is left. It needs Options.Bounded.
+// FillVolume writes zeros to a file in a claim's volume until the volume is full. It needs Options.Bounded.
 func (e *Emulator) FillVolume(ctx context.Context, claim string) error {
 	folder, err := e.claim(ctx, claim)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *Emulator) FillVolume(ctx context.Context, claim string) error {
 		switch {
 		case err == nil:
 		case n == 0:
-			zeros = zeros[:len(zeros)/2] // smaller pieces until the last byte
+			zeros = zeros[:len(zeros)/2] // smaller pieces, down to a byte
 		default:
 		}
 	}

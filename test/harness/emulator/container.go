@@ -20,7 +20,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// backoff is the wait before the second restart of a container. The wait doubles up to 30 times this value. A kubelet begins with 10 s.
+// backoff is the wait before the second restart of a container. Each further restart doubles the wait, up to 30 times backoff. (A kubelet
+// begins with 10 s.)
 const backoff = 200 * time.Millisecond
 
 // container runs one container of a pod, and restarts it by the restart policy.
@@ -30,7 +31,7 @@ type container struct {
 	init bool
 }
 
-// again reports whether the container starts again after an exit code.
+// again reports whether the restart policy restarts the container after an exit code.
 func (c *container) again(code int) bool {
 	policy := c.pod.spec.RestartPolicy
 	return !c.init && policy == corev1.RestartPolicyAlways || code != 0 && policy != corev1.RestartPolicyNever
@@ -48,7 +49,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// run runs the container until it has ended and is not restarted, and returns its last exit code.
+// run runs the container until it ends and is not restarted. It returns the last exit code.
 func (c *container) run() int {
 	wait := time.Duration(0) // the first restart is immediate, as with a kubelet
 	for {
@@ -75,7 +76,7 @@ func (c *container) run() int {
 	}
 }
 
-// prepare waits until everything that the container needs exists. It returns nil if the container must end earlier.
+// prepare waits until everything that the container needs exists. It returns nil if the container is ended during the wait.
 func (c *container) prepare() *view {
 	for c.pod.alive.Err() == nil {
 		if c.isHeld() {
@@ -143,8 +144,8 @@ func (c *container) execute(v *view) int {
 	return run.Code
 }
 
-// lastWords returns the termination message of a program: the contents of its file, or, if the policy allows, the end of the output of this
-// run. The limits are those of the kubelet.
+// lastWords returns the termination message of a program: the contents of its file or, if the policy allows, the end of this run's output.
+// The size limits are those of the kubelet.
 func (c *container) lastWords(v *view, code int, printed int64) string {
 	text, _ := os.ReadFile(v.lastWords) // a missing file counts as an empty one
 	if len(text) > 0 || code == 0 || c.spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
@@ -208,7 +209,7 @@ func (c *container) terminate(ctx context.Context, v *view, run *process.Process
 		}
 	}
 	if grace.Err() == nil {
-		_ = run.Signal(syscall.SIGTERM) // it may have ended by itself
+		_ = run.Signal(syscall.SIGTERM) // the program may have ended already
 	}
 	<-grace.Done()
 	run.Kill()

@@ -7,9 +7,9 @@
 //
 // What it emulates:
 //
-//   - nodes: they report to the control plane by leases; they stop and come back (StopNode, StartNode);
-//   - addresses: each pod has a separate loopback address (127.x.y.z); it has a new one when its node comes back,
-//     or an address that a test has chosen (Readdress);
+//   - nodes: they renew leases; tests stop and start them (StopNode, StartNode);
+//   - addresses: each pod has a separate loopback address (127.x.y.z); after a restart of its node, the pod
+//     has a new address, or the address that a test has set (Readdress);
 //   - containers: init containers in order, then all others at once; command, args, env (values, Secrets, the pod's name,
 //     namespace, UID and address, limits), preStop by exec and sleep, restarts with back-off;
 //   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that
@@ -58,14 +58,14 @@ import (
 
 // Options configure an emulator.
 type Options struct {
-	// Namespace has the emulated pods. The scheduler binds them to the emulator's nodes.
+	// Namespace is the namespace of the emulated pods. The scheduler binds these pods only to the emulator's nodes.
 	Namespace string
-	// Images are the programs, by the name of the image (with or without its tag) or of the container.
+	// Images maps the name of an image (with or without its tag) or of a container to the program that runs.
 	Images map[string]Image
 	// Nodes is the number of nodes. Default: 1.
 	Nodes int
-	// Names lets programs that use HTTP_PROXY and HTTPS_PROXY reach pods by their DNS names. Tests can cut and restore such connections
-	// (Cut, Mend).
+	// Names lets programs that use HTTP_PROXY and HTTPS_PROXY reach pods by their DNS names. Tests can block and unblock connections
+	// between two pods (Cut, Mend).
 	Names bool
 	// Bounded mounts a file system of the claim's size on the folder of each claim, and resizes it with the claim's capacity. It needs root.
 	Bounded bool
@@ -76,7 +76,7 @@ type Emulator struct {
 	api     kubernetes.Interface
 	options Options
 	guard   *process.Guard
-	dir     string // the files of all pods and claims
+	dir     string // contains the files of all pods and claims
 	network *process.Network
 	names   *names // nil without Options.Names
 	ctx     context.Context
@@ -88,8 +88,8 @@ type Emulator struct {
 	mu        sync.Mutex
 	nodes     map[string]*node
 	pods      map[types.UID]*pod
-	held      map[[2]string]bool // names of pods and their containers
-	addresses map[string]string  // the addresses of the next pods of these names
+	held      map[[2]string]bool // pairs of a pod's name and a container's name
+	addresses map[string]string  // addresses of the next pods with these names
 }
 
 // Start creates the nodes, and runs the namespace's pods on them until Stop.
@@ -170,10 +170,10 @@ func (e *Emulator) Stop() error {
 	for claim := range maps.Clone(e.bounded.sizes) {
 		e.bounded.unmount(claim, e.claimFolder(claim))
 	}
-	if e.guard != nil { // it removes the folders, which must not be mounts
+	if e.guard != nil { // the guard removes the folders, which must not be mounts
 		errs = append(errs, e.guard.End())
 	}
-	if e.network != nil { // the listeners on its addresses are closed
+	if e.network != nil { // the listeners on the network's addresses are closed now
 		errs = append(errs, e.network.Release())
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
@@ -193,7 +193,7 @@ func handler[T any](there, gone func(T)) cache.ResourceEventHandler {
 	}
 }
 
-// see starts a pod that is bound to one of the nodes, and passes later versions to the running pod.
+// see starts a pod that is bound to one of the nodes. A running pod gets the new version of its object.
 func (e *Emulator) see(object *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,7 +211,7 @@ func (e *Emulator) see(object *corev1.Pod) {
 	e.running.Go(p.run)
 }
 
-// gone kills the remaining processes of a pod that was removed without its node's consent.
+// gone kills the remaining processes of a pod that was deleted from the API server before its node had ended it.
 func (e *Emulator) gone(object *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -227,7 +227,7 @@ func (e *Emulator) claimSeen(claim *corev1.PersistentVolumeClaim) {
 
 func (e *Emulator) claimGone(claim *corev1.PersistentVolumeClaim) {
 	e.bounded.unmount(claim.UID, e.claimFolder(claim.UID))
-	_ = os.RemoveAll(e.claimFolder(claim.UID)) // Stop removes the rest with the emulator's folder
+	_ = os.RemoveAll(e.claimFolder(claim.UID)) // Stop removes the remaining files with the emulator's folder
 }
 
 func (e *Emulator) claimFolder(uid types.UID) string {

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// variables returns the environment of a container. Sources and references are resolved.
+// variables returns the environment of a container with all sources and references resolved.
 func (e *Emulator) variables(ctx context.Context, v *view, c *corev1.Container) ([]corev1.EnvVar, error) {
 	var found []corev1.EnvVar
 	for _, variable := range c.Env {
@@ -39,7 +39,7 @@ func (e *Emulator) variables(ctx context.Context, v *view, c *corev1.Container) 
 	return found, nil
 }
 
-// value returns the value of a variable, and false if it has none because its source is optional.
+// value returns the value of a variable. It returns false if the source is optional and does not exist.
 func (e *Emulator) value(ctx context.Context, v *view, c *corev1.Container, variable corev1.EnvVar, earlier []corev1.EnvVar) (string, bool, error) {
 	switch from := variable.ValueFrom; {
 	case from == nil:
@@ -115,7 +115,7 @@ func limit(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, erro
 	return strconv.FormatInt(most.Value(), 10), nil
 }
 
-// watchHealth runs the probes of a container that has just started, until the context ends. It calls sick when the container must restart.
+// watchHealth runs the probes of a container that has just started, until the context ends. It calls sick when a probe requires a restart.
 func (c *container) watchHealth(ctx context.Context, v *view, sick func()) {
 	hasStarted := c.spec.StartupProbe == nil
 	for hasStarted = range c.results(ctx, v, c.spec.StartupProbe) {
@@ -145,8 +145,8 @@ func (c *container) watchHealth(ctx context.Context, v *view, sick func()) {
 	probing.Wait()
 }
 
-// results runs a probe every period until the context ends. It yields a result once as many equal results in a row came as the threshold
-// requires. Without a probe it yields none.
+// results runs a probe every period until the context ends. It yields a result when the number of equal results in a row reaches the
+// threshold. Without a probe it yields nothing.
 func (c *container) results(ctx context.Context, v *view, probe *corev1.Probe) iter.Seq[bool] {
 	return func(yield func(ok bool) bool) {
 		if probe == nil || !sleep(ctx, seconds(probe.InitialDelaySeconds)) {
@@ -177,7 +177,7 @@ func (c *container) results(ctx context.Context, v *view, probe *corev1.Probe) i
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// canCheck reports whether check supports a probe: only ports by number, and only a path for HTTP.
+// canCheck reports whether check supports a probe: ports must be numbers, and HTTP probes may set only a path.
 func canCheck(probe *corev1.Probe) bool {
 	get, socket := probe.HTTPGet, probe.TCPSocket
 	return probe.Exec != nil ||

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kill sends a signal to all processes of a pod's container. SIGKILL is a crash. SIGSTOP makes the program hang until SIGCONT. The emulator
-// then reacts as to any other end of a program.
+// Kill sends a signal to all processes of a pod's container. SIGKILL simulates a crash. SIGSTOP makes the program hang until SIGCONT. The
+// emulator handles the end of the program as any other end.
 func (e *Emulator) Kill(pod string, signal syscall.Signal, container string) error {
 	p, err := e.find(pod)
 	if err != nil {
@@ -50,7 +50,7 @@ func (e *Emulator) Hold(pod, container string, signal syscall.Signal) (release f
 		run := p.runs[container]
 		p.mu.Unlock()
 		if run != nil {
-			_ = run.Signal(signal) // it may have ended by itself
+			_ = run.Signal(signal) // the program may have ended already
 			<-run.Done
 		}
 	}
@@ -87,7 +87,7 @@ func (e *Emulator) Starve(pod, container string) (end func()) {
 	var starving sync.WaitGroup
 	starving.Go(func() {
 		for sleep(ctx, often) {
-			_ = e.outOfMemory(pod, container) // it does not run between its starts
+			_ = e.outOfMemory(pod, container) // fails while the container waits for its restart
 		}
 	})
 	return func() {
@@ -126,8 +126,8 @@ func (e *Emulator) Nodes() []string {
 	return names
 }
 
-// StopNode cuts the power of a node: its processes end, and it reports nothing. The node and its pods become not ready immediately. (A real
-// control plane writes that after 40 s without a heartbeat.)
+// StopNode simulates a power failure of a node: its processes end, and it stops renewing its lease. The node and its pods become not ready
+// immediately. (A real control plane marks the node after 40 s without a heartbeat.)
 func (e *Emulator) StopNode(ctx context.Context, name string) error {
 	e.mu.Lock()
 	n := e.nodes[name]
@@ -151,7 +151,7 @@ func (e *Emulator) StopNode(ctx context.Context, name string) error {
 		return err
 	}
 	for _, p := range ended {
-		// Kubernetes' node lifecycle controller changes only this, and gives no reason.
+		// As Kubernetes' node lifecycle controller, change only the condition Ready, without a reason.
 		patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
 		_, err := p.api().Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -167,7 +167,7 @@ func (e *Emulator) StartNode(ctx context.Context, name string) error {
 	n := e.nodes[name]
 	if n == nil || n.ctx.Err() == nil {
 		e.mu.Unlock()
-		return fmt.Errorf("start node %s: there is no such node, or it runs", name)
+		return fmt.Errorf("start node %s: no such node, or the node already runs", name)
 	}
 	e.bringUp(n) //nolint:contextcheck // the node outlives the call that starts it
 	e.mu.Unlock()
@@ -177,8 +177,8 @@ func (e *Emulator) StartNode(ctx context.Context, name string) error {
 	return e.setReady(ctx, name, corev1.ConditionTrue)
 }
 
-// Readdress gives an address to the next pod of a name, or to the present pod when its node starts again. The address must be free: two
-// programs cannot listen at one address.
+// Readdress sets the address of the next pod of a name, or of the present pod when its node starts again. No other pod may use the address:
+// two programs cannot listen at one address.
 func (e *Emulator) Readdress(pod, address string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -226,7 +226,7 @@ func (e *Emulator) Log(pod, container string) (string, error) {
 // PodLog is the output of a container of a pod.
 type PodLog struct{ Pod, Text string }
 
-// Logs returns the output of a container in every pod that ever ran here, including deleted pods.
+// Logs returns the output of a container in every pod that this emulator has ever run, including deleted pods.
 func (e *Emulator) Logs(container string) ([]PodLog, error) {
 	files, err := filepath.Glob(filepath.Join(e.dir, "logs", "*", "*", container+".log"))
 	if err != nil {

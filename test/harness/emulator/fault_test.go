@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// first is the status of a pod's first container.
+// first returns the status of a pod's first container.
 func first(pod *corev1.Pod) corev1.ContainerStatus {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return corev1.ContainerStatus{}
@@ -29,7 +29,7 @@ func first(pod *corev1.Pod) corev1.ContainerStatus {
 	return pod.Status.ContainerStatuses[0]
 }
 
-// A program starts again with its data after each kind of end of the program or its node.
+// A program starts again with its data after each kind of end: of the program, or of its node.
 func TestWhatEndsStartsAgain(t *testing.T) {
 	s := start(t)
 	before := s.statefulSet(nil)
@@ -38,7 +38,7 @@ func TestWhatEndsStartsAgain(t *testing.T) {
 		s.Helper()
 		pod := s.pod("server-0", "is back", func(p *corev1.Pod) bool { return first(p).RestartCount == restarts && stage.IsReady(p) })
 		if pod.UID != before.UID || len(pod.Status.PodIPs) != 1 {
-			s.Errorf("it was %s, it is %s with %v", before.UID, pod.UID, pod.Status.PodIPs)
+			s.Errorf("the pod was %s, now it is %s with %v", before.UID, pod.UID, pod.Status.PodIPs)
 		}
 		return pod
 	}
@@ -54,7 +54,7 @@ func TestWhatEndsStartsAgain(t *testing.T) {
 	node := s.Nodes()[0]
 	s.Must(s.StopNode(s.Context(), node))
 	if answer := s.ask(before, http.MethodGet, "/file/words", ""); answer == "written " {
-		t.Error("the program still answers")
+		t.Error("the stopped program answers")
 	}
 	s.pod("server-0", "is given up", func(p *corev1.Pod) bool { return !stage.IsReady(p) })
 	s.Must(s.StartNode(s.Context(), node))
@@ -65,13 +65,13 @@ func TestWhatEndsStartsAgain(t *testing.T) {
 	again := back(5)
 	s.answers(again, "/file/words", "written ")
 	if moved.Status.PodIP == before.Status.PodIP || again.Status.PodIP != before.Status.PodIP {
-		t.Errorf("its addresses were %s, %s, %s", before.Status.PodIP, moved.Status.PodIP, again.Status.PodIP)
+		t.Errorf("the pod's addresses were %s, %s, %s", before.Status.PodIP, moved.Status.PodIP, again.Status.PodIP)
 	}
 
 	s.ask(again, http.MethodPut, "/file/sick", "")
 	s.pod("server-0", "is restarted", func(p *corev1.Pod) bool {
 		last := first(p).LastTerminationState.Terminated
-		return first(p).RestartCount > 5 && last != nil && last.ExitCode == 0 // it ends on SIGTERM
+		return first(p).RestartCount > 5 && last != nil && last.ExitCode == 0 // the program ends on SIGTERM
 	})
 	s.Must(s.WipeVolume(s.Context(), claim))
 	s.ready("server-0")
@@ -83,18 +83,18 @@ func TestProgramThatHangsIsNotReady(t *testing.T) {
 	s.Must(s.Kill("server-0", syscall.SIGSTOP, "server"))
 	pod := s.pod("server-0", "is not ready", func(p *corev1.Pod) bool { return !stage.IsReady(p) })
 	if pod.Status.Phase != corev1.PodRunning || first(pod).RestartCount != 0 || !*first(pod).Started {
-		t.Errorf("while it hangs: %s", pod.Status.String())
+		t.Errorf("while the program hangs: %s", pod.Status.String())
 	}
 	s.Must(s.Kill("server-0", syscall.SIGCONT, "server"))
 	if pod := s.ready("server-0"); first(pod).RestartCount != 0 {
-		t.Errorf("after it went on: %s", pod.Status.String())
+		t.Errorf("after SIGCONT: %s", pod.Status.String())
 	}
 }
 
 func TestStubbornProgramIsKilledAfterItsGracePeriod(t *testing.T) {
 	s := start(t)
 	pod := s.statefulSet(func(t *corev1.PodTemplateSpec) {
-		t.Spec.TerminationGracePeriodSeconds = ptr.To(int64(5)) // a busy machine, too, runs the preStop hook in that time
+		t.Spec.TerminationGracePeriodSeconds = ptr.To(int64(5)) // on a busy machine, the preStop hook may need that time
 		t.Spec.Containers[0].Args = append(t.Spec.Containers[0].Args, "stubborn")
 	})
 	s.Must(api.CoreV1().Pods(s.Namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
@@ -124,7 +124,7 @@ func TestJobs(t *testing.T) {
 		s.Until("job "+name, func() error {
 			job, err := api.BatchV1().Jobs(s.Namespace).Get(s.Context(), name, metav1.GetOptions{})
 			if err == nil && !slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == each.want && c.Status == corev1.ConditionTrue }) {
-				err = fmt.Errorf("its status is %s", job.Status.String())
+				err = fmt.Errorf("the Job's status is %s", job.Status.String())
 			}
 			return err
 		})

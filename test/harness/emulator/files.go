@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// emulated returns an error that names what the emulator does not support in a container, or nil. No chart uses any of it.
+// emulated returns an error that names an unsupported feature of a container, or nil. No chart uses such a feature.
 func (p *pod) emulated(c *corev1.Container) error {
 	hooks := ptr.Deref(c.Lifecycle, corev1.Lifecycle{})
 	probes := []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe}
@@ -87,7 +87,7 @@ func (p *pod) folder(ctx context.Context, c *corev1.Container, mount corev1.Volu
 		folder, err = p.emulator.claim(ctx, p.name+"-"+v.Name)
 	case v.EmptyDir != nil:
 		folder = filepath.Join(p.dir, "volumes", v.Name)
-	case sources(v) != nil: // writing its files creates its folders
+	case sources(v) != nil: // writeFiles creates the folders
 		return filepath.Join(p.dir, "rendered", c.Name, v.Name, mount.SubPath), nil
 	default:
 		err = fmt.Errorf("its type is not emulated")
@@ -117,7 +117,7 @@ func (p *pod) render(ctx context.Context, c *corev1.Container, v *view) error {
 	return nil
 }
 
-// refresh renders the files of all running containers again. A source that cannot be read leaves its files unchanged.
+// refresh renders the files of all running containers again. If a source cannot be read, its files stay unchanged.
 func (p *pod) refresh(ctx context.Context) {
 	p.mu.Lock()
 	views := maps.Clone(p.views)
@@ -131,7 +131,7 @@ func (p *pod) refresh(ctx context.Context) {
 	}
 }
 
-// sources returns the sources of any rendered volume in the form of a projected volume, or nil for other volumes.
+// sources returns the sources of a volume whose files are rendered, in the form of a projected volume. For other volumes it returns nil.
 func sources(v corev1.Volume) []corev1.VolumeProjection {
 	switch {
 	case v.Secret != nil:
@@ -172,7 +172,7 @@ func (p *pod) files(ctx context.Context, v *view, sources []corev1.VolumeProject
 				}
 			}
 		default:
-			err = fmt.Errorf("a source of it is not emulated")
+			err = fmt.Errorf("a source of the volume is not emulated")
 		}
 		if err != nil {
 			return nil, err
@@ -181,7 +181,7 @@ func (p *pod) files(ctx context.Context, v *view, sources []corev1.VolumeProject
 	return files, nil
 }
 
-// pick adds keys of an object to files: all keys, or those that items names.
+// pick adds keys of an object to files: the keys in items, or all keys if items is empty.
 func pick(
 	files, data map[string]string, err error, items []corev1.KeyToPath, optional *bool, change func(string) string,
 ) error {
@@ -204,7 +204,7 @@ func pick(
 	return nil
 }
 
-// writeFiles makes these files the only ones of a folder. A program that reads a file sees its old or its new content, never a mix.
+// writeFiles replaces all files of a folder by these. A program that reads a file gets either its old or its new content.
 func writeFiles(folder string, files map[string]string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

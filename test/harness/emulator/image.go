@@ -16,21 +16,21 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// Image is a program that stands in for a container image.
+// Image describes the program that the emulator runs instead of a container image.
 type Image struct {
-	// Missing reports whether no registry has the image.
+	// Missing makes the emulator report that the image cannot be pulled.
 	Missing bool
 	// Entrypoint and Cmd run if a container has no command and no args, as in a Dockerfile.
 	Entrypoint, Cmd []string
 	// Env has the variables that the image sets, as ENV in a Dockerfile. A process inherits no variable of the test.
 	Env map[string]string
-	// Paths are variables, too. Their values are paths in the container; a process gets the paths on this machine.
+	// Paths are variables whose values are paths in the container. A process gets the corresponding paths on this machine.
 	Paths map[string]string
 	// Executables maps the programs of the image, by name with or without a folder, to their paths on this machine. Names without a folder
 	// are on the PATH of the container's processes, before the machine's PATH.
 	Executables map[string]string
-	// Rewrite changes text that the replacement of paths (see the package) does not cover, such as 0.0.0.0. It gets each argument, each
-	// value of env and each file of a ConfigMap. Default: none.
+	// Rewrite changes text that the replacement of paths (see the package comment) does not change, such as 0.0.0.0. It is called for each
+	// argument, each value of env and each file of a ConfigMap. Default: no change.
 	Rewrite func(pod *corev1.Pod, text string) string
 
 	bin string // folder of links to the executables
@@ -74,7 +74,7 @@ func (e *Emulator) image(c *corev1.Container) (Image, error) {
 // view is the environment of a container's process.
 type view struct {
 	image Image
-	pod   *corev1.Pod // with its address
+	pod   *corev1.Pod // its status has the pod's address
 	paths process.Paths
 	env   []corev1.EnvVar
 	dir   string // working directory

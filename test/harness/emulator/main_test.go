@@ -45,10 +45,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// serve is the program of the tests, in this test binary: an HTTP server that stores files in a folder and shows its environment, or a
+// serve is the tests' program, in this test binary. It is an HTTP server that stores files in a folder and shows its environment, or a
 // client that appends a word to a file of the server.
 //
-//	server <folder> [stubborn]      stubborn: SIGTERM does not end it
+//	server <folder> [stubborn]      stubborn: ignores SIGTERM
 //	say <file> <word>
 func serve(args []string) int {
 	if args[0] == "say" {
@@ -102,7 +102,7 @@ func appendTo(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// image is the program of the tests as an image.
+// image is the program of the tests as an image of the emulator.
 var image = emulator.Image{
 	Entrypoint:  []string{"/bin/server"},
 	Env:         map[string]string{"EMULATED": "server", "OF_THE_IMAGE": "yes"},
@@ -115,7 +115,7 @@ type scene struct {
 	*emulator.Emulator
 }
 
-// start starts an emulator. make test does not link these tests: the suites with real servers cover the emulator in the gate.
+// start starts an emulator. make test does not build these tests: the suites with real servers test the emulator there.
 func start(t *testing.T) *scene {
 	t.Parallel()
 	s := &scene{Stage: suite.New(t)}
@@ -141,7 +141,7 @@ func (s *scene) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 			return err
 		}
 		if !is(pod) {
-			return fmt.Errorf("its status is %s", pod.Status.String())
+			return fmt.Errorf("the pod's status is %s", pod.Status.String())
 		}
 		return nil
 	})
@@ -154,7 +154,7 @@ func (s *scene) ready(name string) *corev1.Pod {
 	return s.pod(name, "is ready", stage.IsReady)
 }
 
-// ask sends a request to a pod and returns the answer, or the error as text.
+// ask sends a request to a pod and returns the answer, or the text of the error.
 func (s *scene) ask(pod *corev1.Pod, method, path, body string) string {
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 	defer cancel()
@@ -164,7 +164,7 @@ func (s *scene) ask(pod *corev1.Pod, method, path, body string) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer response.Body.Close() // it is read to its end
+	defer response.Body.Close() // the body was read to its end
 	text, err := io.ReadAll(response.Body)
 	s.Must(err)
 	if response.StatusCode != http.StatusOK {

@@ -20,20 +20,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// names makes the DNS names of pods (<hostname>.<subdomain>.<namespace>.svc) available to programs: by a separate file /etc/hosts, if users
-// of this machine may mount one, and by an HTTP proxy, which records connections between pods and can cut them.
+// names makes the DNS names of pods (<hostname>.<subdomain>.<namespace>.svc) available to programs. It mounts a separate /etc/hosts if this
+// user may mount files. An HTTP proxy records connections between pods, and can block them.
 type names struct {
 	emulator *Emulator
 	server   *http.Server
 	address  string
 	hosts    string   // the file
-	wrap     []string // start of a command line that sees this file; empty if mounting is not allowed
+	wrap     []string // start of a command line that mounts this file; empty if mounting is not allowed
 
 	mu    sync.Mutex
 	lines map[[2]string]line
 }
 
-// line is the traffic from one pod to another. Its context ends when the line is cut.
+// line is the traffic from one pod to another. Cut ends its context.
 type line struct {
 	context.Context
 	cut context.CancelFunc
@@ -74,13 +74,13 @@ func (e *Emulator) serveNames(ctx context.Context) error {
 	return nil
 }
 
-// variables returns the environment variables for the proxy. The user name in them is the pod's name.
+// variables returns the environment variables for the proxy. The proxy's user name is the pod's name.
 func (n *names) variables(pod string) map[string]string {
 	proxy := "http://" + pod + ":x@" + n.address
 	return map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.0/8,localhost"}
 }
 
-// list writes the names of all pods into the file. It writes in place, because processes have mounted the file.
+// list writes the names of all pods into the file. It overwrites the file in place, because processes have mounted the file.
 func (n *names) list() error {
 	var text strings.Builder
 	text.WriteString("127.0.0.1 localhost\n")
@@ -102,7 +102,7 @@ func (p *pod) domain() string {
 	return p.spec.Hostname + "." + p.spec.Subdomain + "." + p.emulator.options.Namespace + ".svc"
 }
 
-// Cut cuts the connections between two pods in both directions, if they use the names of pods. Mend allows them again.
+// Cut blocks connections between two pods in both directions, if the pods use DNS names. Mend unblocks them.
 func (e *Emulator) Cut(a, b string) {
 	e.names.line(a, b).cut()
 	e.names.line(b, a).cut()
@@ -137,7 +137,7 @@ func (n *names) dial(ctx context.Context, from, address string) (net.Conn, error
 	}
 	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(p.address, port))
 	if err == nil {
-		// Both ends see a closed connection.
+		// Cut ends the context; both ends then see a closed connection.
 		context.AfterFunc(line, func() { _ = conn.Close() }) //nolint:contextcheck // the line is cut, not the request
 	}
 	return conn, err
@@ -146,7 +146,7 @@ func (n *names) dial(ctx context.Context, from, address string) (net.Conn, error
 // who returns the name of the pod that sent a request.
 func who(r *http.Request) string {
 	proxied := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
-	name, _, _ := proxied.BasicAuth() // no other client sends a request
+	name, _, _ := proxied.BasicAuth() // only pods send requests, with their names as user names
 	return name
 }
 
@@ -158,7 +158,7 @@ func (n *names) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(*httputil.ProxyRequest) {}, // the headers for this proxy are removed already
+		Rewrite:       func(*httputil.ProxyRequest) {}, // the proxy's own headers are removed already
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -188,7 +188,7 @@ func (n *names) tunnel(w http.ResponseWriter, r *http.Request, from string) {
 	}
 	var both sync.WaitGroup
 	copyTo := func(dst net.Conn, src io.Reader) {
-		_, _ = io.Copy(dst, src) // when one end closes, the other is closed, too
+		_, _ = io.Copy(dst, src) // the end of one direction closes the other
 		_ = dst.Close()
 	}
 	both.Go(func() { copyTo(to, buffered) })
@@ -198,8 +198,8 @@ func (n *names) tunnel(w http.ResponseWriter, r *http.Request, from string) {
 
 func (n *names) close() { _ = n.server.Close() }
 
-// MySQL returns an image of MySQL for MySQLClusters. server is the path of mysqld. run is a folder for the sockets of all pods, because the
-// path of a socket must be short.
+// MySQL returns an image of MySQL for MySQLClusters. server is the path of mysqld. run is the folder for the sockets of all pods: the path
+// of a socket must be short.
 func MySQL(server, run string) Image {
 	folder := func(pod *corev1.Pod) string { return filepath.Join(run, string(pod.UID[:8])) }
 	return Image{Executables: map[string]string{"mysqld": server}, Rewrite: func(pod *corev1.Pod, text string) string {
@@ -211,7 +211,7 @@ func MySQL(server, run string) Image {
 				return err.Error() // the agent's error then names the missing folder
 			}
 			return "--run=" + folder(pod)
-		case strings.HasSuffix(text, "/mysqld.sock"): // of one server
+		case strings.HasSuffix(text, "/mysqld.sock"): // the socket of one server
 			if err := os.MkdirAll(folder(pod), 0o700); err != nil {
 				return err.Error()
 			}

@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// often is the interval between checks of conditions without a watch: those that a container waits for, and the files of volumes.
+// often is the interval of checks without a watch: conditions for which a container waits, and files of volumes.
 const often = 200 * time.Millisecond
 
 // pod is a pod on a node of the emulator.
@@ -38,20 +38,20 @@ type pod struct {
 	spec     *corev1.PodSpec
 	address  string
 	dir      string
-	ctx      context.Context // ends when the pod's processes must end and its status must not be written any more
+	ctx      context.Context // ends when the pod's processes must end and its status must not be written
 	cancel   context.CancelFunc
 	alive    context.Context // ends also when the pod must end within its grace period
 	end      context.CancelFunc
-	ended    chan struct{} // closed when it has ended
-	dirty    chan struct{} // the status must be reported
+	ended    chan struct{} // closed when the pod has ended
+	dirty    chan struct{} // requests a write of the status
 
 	mu       sync.Mutex
 	object   *corev1.Pod // as last seen or written
 	statuses map[string]*corev1.ContainerStatus
 	runs     map[string]*process.Process
-	starved  map[string]*process.Process // those that ended for lack of memory
+	starved  map[string]*process.Process // programs that ended for lack of memory
 	views    map[string]*view
-	ready    bool // its init containers have ended
+	ready    bool // the init containers have ended
 	phase    corev1.PodPhase
 	began    metav1.Time
 }
@@ -68,7 +68,7 @@ func newPod(e *Emulator, n *node, object *corev1.Pod) *pod {
 	return p
 }
 
-// learn stores the object if it is newer than the stored one.
+// learn stores the object if its version is newer than that of the stored object.
 func (p *pod) learn(object *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *pod) learn(object *corev1.Pod) {
 	}
 }
 
-// update carries out changes that other clients have written to the pod.
+// update applies changes that other clients wrote to the pod.
 func (p *pod) update(object *corev1.Pod) {
 	p.learn(object)
 	if object.DeletionTimestamp != nil {
@@ -110,14 +110,14 @@ func (p *pod) run() {
 	p.write()
 	<-p.alive.Done()
 	p.remove()
-	if p.node.ctx.Err() == nil { // otherwise it starts again with the node
-		_ = os.RemoveAll(p.dir) // Stop removes the rest with the emulator's folder
+	if p.node.ctx.Err() == nil { // otherwise the pod starts again with the node
+		_ = os.RemoveAll(p.dir) // Stop removes the remaining files with the emulator's folder
 	}
 }
 
-// runContainers runs the containers until none will start again, and returns the pod's phase.
+// runContainers runs the containers until no container will start again. It returns the pod's phase.
 func (p *pod) runContainers() corev1.PodPhase {
-	if p.phase != "" { // it ended before or with a stop of its node
+	if p.phase != "" { // the pod ended before its node stopped, or because of the stop
 		return p.phase
 	}
 	for i := range p.spec.InitContainers {
@@ -177,7 +177,7 @@ type node struct {
 	cancel context.CancelFunc
 }
 
-// addNode creates a Node object and keeps it alive.
+// addNode creates a Node object and renews its lease.
 func (e *Emulator) addNode(ctx context.Context, name string) error {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("1000"),
@@ -203,12 +203,12 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// attract makes the scheduler bind the namespace's pods only to nodes of this emulator: the admission plugin PodNodeSelector gives them the
-// namespace's node selector.
+// attract makes the scheduler bind the namespace's pods only to this emulator's nodes: the admission plugin PodNodeSelector adds the
+// namespace's node selector to the pods.
 func (e *Emulator) attract(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"%s=%s"}}}`, label, e.options.Namespace)
 	if _, err := e.api.CoreV1().Namespaces().Patch(ctx, e.options.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("give namespace %s a node selector: %w", e.options.Namespace, err)
+		return fmt.Errorf("set the node selector of namespace %s: %w", e.options.Namespace, err)
 	}
 	var last error
 	trial := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trial", Image: "trial"}}}}
@@ -226,7 +226,7 @@ func (e *Emulator) attract(ctx context.Context) error {
 	return nil
 }
 
-// bringUp makes a node report to the control plane.
+// bringUp starts the renewals of a node's lease.
 func (e *Emulator) bringUp(n *node) {
 	n.ctx, n.cancel = context.WithCancel(e.ctx)
 	ctx := n.ctx

@@ -25,12 +25,12 @@ import (
 
 const claim = "data-server-0"
 
-// server returns a container with the program of the tests and all features that the tests check.
+// server returns a container that runs the tests' program and uses all features that the tests check.
 func server() corev1.Container {
 	probe := func(handler corev1.ProbeHandler) *corev1.Probe {
 		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: handler}
 	}
-	patient := func(handler corev1.ProbeHandler) *corev1.Probe { // a busy machine must not end the program
+	patient := func(handler corev1.ProbeHandler) *corev1.Probe { // a busy machine must not cause a restart
 		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 60, ProbeHandler: handler}
 	}
 	port := intstr.FromInt32(8080)
@@ -81,7 +81,7 @@ func (s *scene) settings() {
 	s.Must(err)
 }
 
-// statefulSet creates a StatefulSet of one server with the objects that it needs, and returns its pod when the pod is ready.
+// statefulSet creates a StatefulSet with one replica and the objects that its pod needs. It returns the pod when the pod is ready.
 func (s *scene) statefulSet(change func(*corev1.PodTemplateSpec)) *corev1.Pod {
 	s.Helper()
 	s.settings()
@@ -120,13 +120,13 @@ func TestProgramSeesItsContainer(t *testing.T) {
 	s.Until("the new annotation and settings are in their files", func() error {
 		note, config := s.ask(pod, http.MethodGet, "/read?env=NOTE", ""), s.ask(pod, http.MethodGet, "/read?env=CONFIG", "")
 		if note != "second" || config != "new" {
-			return fmt.Errorf("they hold %q and %q", note, config)
+			return fmt.Errorf("the files contain %q and %q", note, config)
 		}
 		return nil
 	})
 }
 
-// Init containers run in order. A deleted pod runs its preStop hook and gets SIGTERM. Its data stays as long as the claim.
+// Init containers run in order. A deleted pod runs its preStop hook and gets SIGTERM. Its data exists until its claim is deleted.
 func TestVolumeLivesAsLongAsItsClaim(t *testing.T) {
 	s := start(t)
 	first := s.statefulSet(func(t *corev1.PodTemplateSpec) {
@@ -140,7 +140,7 @@ func TestVolumeLivesAsLongAsItsClaim(t *testing.T) {
 	second := s.pod(first.Name, "is ready again", func(p *corev1.Pod) bool { return p.UID != first.UID && stage.IsReady(p) })
 	s.answers(second, "/file/words", "one two stopping terminated one two ")
 	if second.Status.PodIP == first.Status.PodIP {
-		t.Errorf("the new pod has the address of the old one, %s", first.Status.PodIP)
+		t.Errorf("the new pod has the old pod's address %s", first.Status.PodIP)
 	}
 	s.Must(s.WipeVolume(s.Context(), claim))
 	s.answers(second, "/file/words", "404 Not Found")
@@ -157,7 +157,7 @@ func TestVolumeLivesAsLongAsItsClaim(t *testing.T) {
 		if os.IsNotExist(err) {
 			return nil
 		}
-		return fmt.Errorf("it still exists: %w", err)
+		return fmt.Errorf("the claim's folder still exists: %w", err)
 	})
 }
 

@@ -61,7 +61,7 @@ func (c *container) restarting() {
 // now returns the time with the API server's precision.
 func now() metav1.Time { return metav1.Now().Rfc3339Copy() }
 
-// remember reads the pod and continues its status from before its node stopped: restarts are counted further.
+// remember reads the pod and restores the status from before its node stopped, such as the numbers of restarts.
 func (p *pod) remember() bool {
 	object, err := p.read()
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *pod) remember() bool {
 	return true
 }
 
-// lost records in the status of a container that its node failed while it ran.
+// lost sets the status of a container that was running when its node stopped.
 func (p *pod) lost(s *corev1.ContainerStatus) {
 	if s.State.Terminated == nil {
 		s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -110,7 +110,7 @@ func (p *pod) lost(s *corev1.ContainerStatus) {
 	s.RestartCount++
 }
 
-// read reads the pod until that succeeds. It returns an error if the pod does not exist any more.
+// read reads the pod, and repeats after errors. It returns an error if the pod does not exist.
 func (p *pod) read() (*corev1.Pod, error) {
 	for {
 		object, err := p.api().Get(p.ctx, p.name, metav1.GetOptions{})
@@ -127,7 +127,7 @@ func (p *pod) api() clientcorev1.PodInterface {
 	return p.emulator.api.CoreV1().Pods(p.emulator.options.Namespace)
 }
 
-// report writes the status whenever it has changed, and renders files, until the returned function is called.
+// report writes the status after each change, and renders files, until the returned function is called.
 func (p *pod) report() func() {
 	ctx, cancel := context.WithCancel(p.ctx)
 	done := make(chan struct{})
@@ -150,7 +150,7 @@ func (p *pod) report() func() {
 	return func() { cancel(); <-done }
 }
 
-// write writes the status if it differs from the API server's.
+// write writes the status if it differs from the status in the API server.
 func (p *pod) write() {
 	for p.ctx.Err() == nil {
 		p.mu.Lock()

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs programs as processes of this machine for tests, and gives them loopback addresses. When the process of the test
-// ends, in whatever way, all of them are killed.
+// Package process runs programs as processes of this machine for tests, and assigns loopback addresses to them. When the test process ends,
+// even by SIGKILL, all of them are killed.
 package process
 
 import (
@@ -25,14 +25,14 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Process is a running program, with all processes that it starts in its process group.
+// Process is a running program. Its process group contains all processes that the program starts.
 type Process struct {
 	cmd    *exec.Cmd
 	Began  metav1.Time
 	Code   int           // its exit code, or 128 plus the signal that ended it; set when Done is closed
-	Done   chan struct{} // closed when it has ended
+	Done   chan struct{} // closed when the program has ended
 	mu     sync.Mutex
-	reaped bool // its process id may belong to another process now
+	reaped bool // another process may have the process ID now
 }
 
 // Start runs a program. Its environment has the guard's mark.
@@ -75,7 +75,7 @@ func (p *Process) wait() {
 	p.mu.Lock()
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	p.reaped = true
-	_ = p.cmd.Wait() // the state has the result
+	_ = p.cmd.Wait() // the process state has the result
 	p.mu.Unlock()
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		p.Code = 128 + int(status.Signal())
@@ -97,12 +97,12 @@ func (p *Process) Signal(signal syscall.Signal) error {
 
 // Kill ends the program and waits until it has ended.
 func (p *Process) Kill() {
-	_ = p.Signal(syscall.SIGKILL) // it may have ended by itself
+	_ = p.Signal(syscall.SIGKILL) // the program may have ended already
 	<-p.Done
 }
 
-// Guard is a process that outlives this one. When this process ends in whatever way, a pipe closes that only this process writes to. The
-// guard then kills every process that has its mark in the environment, and removes the files.
+// Guard is a process that outlives this one. Only this process writes to a pipe, so the pipe closes when this process ends. The guard then
+// kills every process whose environment has the guard's mark, and removes the files.
 type Guard struct {
 	mark     string
 	cmd      *exec.Cmd
@@ -119,11 +119,11 @@ for i in 1 2 3 4 5; do
 	done
 done; rm -rf "$1"`
 
-// NewGuard starts a guard of the processes that its Start starts, and of a folder of files.
+// NewGuard starts a guard for the processes that Guard.Start starts, and for a folder of files.
 func NewGuard(dir string) (*Guard, error) {
 	g := &Guard{mark: "D3OS_EMULATOR=" + dir}
 	g.cmd = exec.Command("sh", "-c", guardScript, g.mark, dir)
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard must not end it
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard must not end the guard
 	var err error
 	if g.lifeline, err = g.cmd.StdinPipe(); err == nil {
 		err = g.cmd.Start()
@@ -134,7 +134,7 @@ func NewGuard(dir string) (*Guard, error) {
 	return g, nil
 }
 
-// End kills the remaining processes.
+// End kills the processes that still run.
 func (g *Guard) End() error {
 	if err := errors.Join(g.lifeline.Close(), g.cmd.Wait()); err != nil {
 		return fmt.Errorf("end processes: %w", err)
@@ -145,7 +145,7 @@ func (g *Guard) End() error {
 // Network holds the addresses of a test process: 127.x.0.0/16. Linux accepts connections to all of them without set-up.
 type Network struct {
 	second int
-	claim  net.Listener // the process that listens here owns the network
+	claim  net.Listener // while a process listens here, the network belongs to that process
 	mu     sync.Mutex
 	last   int
 }
@@ -170,7 +170,7 @@ func ClaimNetwork() (*Network, error) {
 // Host returns an address of the network that Next never returns.
 func (n *Network) Host() string { return fmt.Sprintf("127.%d.0.1", n.second) }
 
-// Next returns an unused address of the network. When all have been used, it begins again.
+// Next returns the next address of the network. After the last address, it returns the first again.
 func (n *Network) Next() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -181,8 +181,8 @@ func (n *Network) Next() string {
 // Release makes the network available to other processes.
 func (n *Network) Release() error { return n.claim.Close() }
 
-// Program returns the path of a program that make builds. Its folder is the value of an environment variable, which make test sets, or the
-// one in bin/tools where make puts it.
+// Program returns the path of a program that make builds. The program's folder is the value of an environment variable, which make test
+// sets, or else the folder below bin/tools in which make builds the program.
 func Program(variable, tools, name string) (string, error) {
 	folder := os.Getenv(variable)
 	if folder == "" {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// orphan runs in the test binary if FOLDER is set. It starts a process that starts a second one in a new session, prints both process ids,
-// and waits to be killed.
+// orphan runs in the test binary if FOLDER is set. It starts a process that starts a second process in a new session. It prints both
+// process IDs, and waits until it is killed.
 func orphan() {
 	g, err := NewGuard(os.Getenv("FOLDER"))
 	if err == nil {
@@ -54,13 +54,13 @@ func TestProcessesEndWithTheTestsProcess(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	numbers := strings.Fields(line)
 	if err != nil || len(numbers) != 2 {
-		t.Fatalf("the process printed %q: %v", line, err)
+		t.Fatalf("the orphan printed %q: %v", line, err)
 	}
 	if alive := alive(numbers); len(alive) != 2 {
 		t.Fatalf("of the processes %v only %v run", numbers, alive)
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // a signal ended it
+	_ = cmd.Wait() // ended by a signal
 	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		_, err := os.Stat(folder)
 		return os.IsNotExist(err) && len(alive(numbers)) == 0, nil
@@ -98,7 +98,7 @@ func TestAddressesAreNotGivenTwice(t *testing.T) {
 		for _, n := range []*Network{first, second} {
 			address := n.Next()
 			if seen[address] {
-				t.Fatalf("%s is given twice", address)
+				t.Fatalf("Next returned %s twice", address)
 			}
 			seen[address] = true
 		}

@@ -45,12 +45,12 @@ next:
 	return out.String()
 }
 
-// begins reports whether a path can begin after a text: after 'dir=', but not after '/srv'.
+// begins reports whether a path can begin after this text: true for 'dir=', false for '/srv'.
 func begins(before string) bool {
 	return before == "" || strings.HasSuffix(before, "://") || !strings.ContainsAny(before[len(before)-1:], nameBytes+"/")
 }
 
-// ends reports whether a path is complete before a text: before '/file', but not before '2/file'.
+// ends reports whether a path can end before this text: true for '/file', false for '2/file'.
 func ends(after string) bool {
 	return after == "" || !strings.ContainsAny(after[:1], nameBytes)
 }

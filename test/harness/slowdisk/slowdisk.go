@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disks delay the system calls fsync and fdatasync of a program. A seccomp filter, which the program gets before it begins, sends each such
-// call to the test first. No other call is delayed.
+// Disks delay the system calls fsync and fdatasync of a program. A seccomp filter is installed before the program begins. It sends each
+// such call to the test before the kernel runs the call. No other call is delayed.
 type Disks struct {
 	t      *testing.T
 	listen *net.UnixListener
@@ -33,7 +33,7 @@ type Disks struct {
 	full  map[string]bool          // by pod
 }
 
-// The environment variables of a wrapped program: the program to run, and the socket at which it gets permission.
+// The environment variables of a wrapped program: the program to run, and the socket on which it receives permission to run.
 const (
 	program = "SLOW_DISK_PROGRAM"
 	socket  = "SLOW_DISK_SOCKET"
@@ -70,7 +70,7 @@ func New(t *testing.T) *Disks {
 	return d
 }
 
-// Program returns a program that runs another one on these disks. The host name of the process selects its disk.
+// Program returns the path of a program that runs another program on these disks. The host name of the process selects its disk.
 func (d *Disks) Program(path string) string {
 	self, err := os.Executable()
 	if err != nil {
@@ -146,7 +146,7 @@ func (d *Disks) serve(conn *net.UnixConn) {
 		}
 		var asked notification
 		if err := control(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&asked)); err != nil {
-			continue // it was killed in the meantime
+			continue // the process was killed in the meantime
 		}
 		pending.Go(func() { d.answer(listener, pod, asked.id) })
 	}
@@ -167,7 +167,7 @@ func (d *Disks) answer(listener int, pod string, id uint64) {
 	if full {
 		leave = answer{id: id, err: -int32(unix.ENOSPC)}
 	}
-	_ = control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&leave)) // it may have been killed
+	_ = control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&leave)) // the process may have been killed
 }
 
 func control(fd int, request uintptr, what unsafe.Pointer) error {
@@ -196,12 +196,12 @@ func receive(conn *net.UnixConn) (pod string, listener int, err error) {
 	return string(text[:n]), fds[0], err
 }
 
-// Main runs the wrapped program if this test binary runs in the place of one. TestMain must call it first.
+// Main runs the wrapped program if this process was started by Disks.Program. TestMain must call it first.
 func Main() {
 	if os.Getenv(program) == "" {
 		return
 	}
-	runtime.LockOSThread() // a filter belongs to a thread, and this thread becomes the program
+	runtime.LockOSThread() // a filter applies to one thread, and this thread executes the program
 	err := handOver()
 	if err == nil {
 		err = syscall.Exec(os.Getenv(program), os.Args, os.Environ())

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A sync waits for the program's disk, and a write without a sync does not. The disk of another program stays fast.
+// The disk of one program is slow: its syncs are delayed, its writes without a sync are not. The disk of another program stays fast.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	d := New(t)
@@ -45,7 +45,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A sync fails on a full disk, and succeeds again when there is space.
+// A sync fails while the disk is full, and succeeds when the disk has space again.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	d := New(t)

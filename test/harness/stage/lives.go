@@ -23,11 +23,11 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Lives are successive processes of the operator. Each ends at one of its effects.
+// Lives are successive processes of the operator. Each process ends at one of its side effects.
 type Lives struct {
-	Skip  int            // number of effects that each life may have before its end; 0 in the full form
+	Skip  int            // number of side effects of each life before its end; 0 in the full form
 	Begun int            // number of lives so far
-	Ends  map[string]int // number of ends at each effect
+	Ends  map[string]int // number of ends, by side effect
 }
 
 // Life is one process of the operator.
@@ -47,7 +47,7 @@ func (l *Lives) Next() *Life {
 	return &Life{Process: fault.New(), skip: l.Skip}
 }
 
-// Due counts effects, and reports whether the life ends with this one.
+// Due counts side effects, and reports whether the life ends at the present one.
 func (l *Life) Due(effect string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *Life) Due(effect string) bool {
 	return true
 }
 
-// End records that the life ends at an effect, whatever number of effects it had. It returns true.
+// End records that the life ends at this side effect, regardless of the number of effects before it. It returns true.
 func (l *Life) End(effect string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func IsDead(p *fault.Process) bool {
 	}
 }
 
-// Live starts one operator after the other, until a condition holds and the present operator has not crashed. begin starts an operator.
+// Live starts operators one after the other, until a condition holds while the present operator has not crashed. begin starts an operator.
 func (l *Lives) Live(s *Stage, within time.Duration, begin func() (*Life, *Operator), holds func() error) {
 	s.Helper()
 	began, lives := time.Now(), l.Begun
@@ -94,23 +94,24 @@ func (l *Lives) Live(s *Stage, within time.Duration, begin func() (*Life, *Opera
 		op.Stop()
 		switch {
 		case err != nil:
-			s.Fatalf("after %d lives, which ended at %v: %v", l.Begun-lives, l.Ends, err)
+			s.Fatalf("the condition does not hold after %d lives (ends by effect: %v): %v", l.Begun-lives, l.Ends, err)
 		case !life.Dead():
-			s.Logf("%s, %d lives; all of them so far ended at %v", time.Since(began).Round(10*time.Millisecond), l.Begun-lives, l.Ends)
+			s.Logf("the condition holds after %s and %d lives (ends by effect, all calls: %v)", time.Since(began).Round(10*time.Millisecond), l.Begun-lives, l.Ends)
 			return
 		}
 		life.mu.Lock()
 		l.Ends[life.where]++
 		life.mu.Unlock()
 	}
-	s.Fatalf("not within %s and %d lives; they ended at %v", within, l.Begun-lives, l.Ends)
+	s.Fatalf("the condition does not hold within %s and %d lives (ends by effect: %v)", within, l.Begun-lives, l.Ends)
 }
 
-// Crashes are the ways in which an operator ends at a write: before it is sent, after it took effect, or with its answer lost.
+// Crashes are the ways in which an operator ends at a write: before the request, after its effect, or after its effect with the answer
+// lost.
 var Crashes = map[string]fault.Action{"before": fault.CrashBefore, "after": fault.CrashAfter, "lost": fault.CrashLost}
 
-// CrashAt stops op, if it is not nil, starts an operator that crashes at a write of the rule, and calls act. After the crash it starts and
-// returns the next operator.
+// CrashAt stops op (unless nil), starts an operator that crashes at a write that matches the rule, and calls act. After the crash, it
+// starts the next operator and returns it.
 func (s *Stage) CrashAt(op *Operator, start func(...func(*rest.Config, *manager.Options)) *Operator, rule *fault.Rule, act func()) *Operator {
 	s.Helper()
 	if op != nil {
@@ -125,7 +126,7 @@ func (s *Stage) CrashAt(op *Operator, start func(...func(*rest.Config, *manager.
 	return start()
 }
 
-// plugin is the kubectl plugin. It is built when the first test needs it.
+// plugin is the kubectl plugin. The first test that needs it builds it.
 type plugin struct {
 	once sync.Once
 	path string
@@ -134,12 +135,12 @@ type plugin struct {
 
 // Screens are the outputs of the commands that show why a resource is not healthy.
 type Screens struct {
-	Get      string // MESSAGE of kubectl get: its first 120 characters
-	Describe string // the message of the first condition of kubectl describe: its first 120 characters
+	Get      string // the first 120 characters of MESSAGE in kubectl get
+	Describe string // the first 120 characters of the first condition's message in kubectl describe
 	Why      string // the first two lines of kubectl dataservice why
 }
 
-// wide is the number of characters of a line that a terminal shows.
+// wide is the width of a terminal in characters.
 const wide = 120
 
 var firstMessage = regexp.MustCompile(`(?m)^ +Message: +(.*)$`)
@@ -171,7 +172,7 @@ func (s *Stage) Screens(kind, name string) (Screens, error) {
 	return shown, nil
 }
 
-// Name returns an error unless each of the three names something.
+// Name returns an error unless each of the three outputs mentions all words.
 func (shown Screens) Name(words ...string) error {
 	return errors.Join(harness.Mentions(shown.Get, words...), harness.Mentions(shown.Describe, words...), harness.Mentions(shown.Why, words...))
 }
@@ -180,7 +181,7 @@ func (shown Screens) String() string {
 	return "get      " + shown.Get + "\ndescribe " + shown.Describe + "\nwhy      " + strings.ReplaceAll(shown.Why, "\n", "\n         ")
 }
 
-// Names fails the test unless kubectl get, kubectl describe and kubectl dataservice why name a cause of a resource, and logs what they print.
+// Names fails the test unless kubectl get, kubectl describe and kubectl dataservice why name the cause of a fault. It logs the outputs.
 func (s *Stage) Names(kind, name, cause string, words ...string) {
 	s.Helper()
 	var shown Screens
@@ -197,7 +198,7 @@ func (s *Stage) Names(kind, name, cause string, words ...string) {
 	}
 }
 
-// shell runs a program for the namespace, and returns its output and an error unless it ends with a code.
+// shell runs a program with the stage's namespace, and returns its output. It returns an error unless the exit code is code.
 func (s *Stage) shell(code int, program string, args ...string) (string, error) {
 	run := exec.CommandContext(s.Ctx, program, append(args, "--namespace", s.Namespace)...) // #nosec G204 -- the tests' own arguments
 	run.Env = append(os.Environ(), "KUBECONFIG="+s.Suite.Kubeconfig)

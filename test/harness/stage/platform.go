@@ -76,7 +76,7 @@ func (s *Stage) Component(name string) dsv1.ComponentStatus {
 	return dsv1.ComponentStatus{}
 }
 
-// AwaitsThirdParty waits until the status reports that a component is a third party now, and that the third party does not answer.
+// AwaitsThirdParty waits until the status reports that a component is a third party, and that the third party does not answer.
 func (s *Stage) AwaitsThirdParty(component string) {
 	s.Helper()
 	s.Until("the status reports that the third party does not answer", func() error {
@@ -85,7 +85,7 @@ func (s *Stage) AwaitsThirdParty(component string) {
 	})
 }
 
-// WaitsFor fails the test if an object of a component existed before isReady returned true for some change.
+// WaitsFor fails the test if an object of a component was created before isReady returned true for a change.
 func (s *Stage) WaitsFor(component string, isReady func(harness.Change) bool) {
 	s.Helper()
 	ready := false
@@ -130,7 +130,7 @@ func (s *Stage) BackUp(called, kind, of string) backupv1.DataBackupStatus {
 	return b.Status
 }
 
-// IsBackedUp waits until the status of a cluster names a backup as the last one, and reports that backups work.
+// IsBackedUp waits until the status of a cluster names a backup as the last one, and a condition reports that backups work.
 func (s *Stage) IsBackedUp(id string, status func() (*backupv1.ClusterBackupStatus, []metav1.Condition)) {
 	s.Helper()
 	s.Until("the status reports the backup", func() error {

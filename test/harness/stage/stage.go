@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Stage is a namespace with the functions by which a test acts and observes.
+// Stage is a namespace with functions for the actions and observations of a test.
 type Stage struct {
 	*testing.T
 	*harness.Journal
@@ -47,7 +47,7 @@ func (s *Suite) New(t *testing.T) *Stage {
 			st.Must(client.IgnoreNotFound(s.API.Delete(st.Ctx, namespace)))
 			return
 		}
-		// The namespace is deleted with the cluster. Only the addresses of its Services are scarce.
+		// The cluster's end deletes the namespace. Only the addresses of Services are scarce.
 		st.Must(s.API.DeleteAllOf(st.Ctx, &corev1.Service{}, client.InNamespace(namespace.Name)))
 	})
 	var err error
@@ -61,7 +61,7 @@ func (s *Suite) New(t *testing.T) *Stage {
 	return st
 }
 
-// excerpt returns the end of the operators' log about the namespace.
+// excerpt returns the last lines of the operators' log that mention the namespace.
 func (s *Stage) excerpt() string {
 	var lines []string
 	for line := range strings.Lines(s.Suite.Logs.String()) {
@@ -80,16 +80,16 @@ func (s *Stage) Must(err error) {
 	}
 }
 
-// Until waits until holds returns nil; otherwise holds returns what is missing. Afterwards the journal is at least as new as the state that
-// holds has seen.
+// Until waits until holds returns nil. Before that, holds returns the missing state. Afterwards, the journal is at least as new as the
+// state that holds has read.
 func (s *Stage) Until(what string, holds func() error) {
 	s.Helper()
 	s.Try(what, holds)
 	s.CatchUp()
 }
 
-// Try repeats an action until it succeeds. It is for actions that tests repeat hundreds of times: Until sends a request to the API server
-// for each kind of the journal.
+// Try repeats an action until it succeeds. Tests use it for actions that they repeat hundreds of times, because Until sends a request to
+// the API server for each kind of the journal.
 func (s *Stage) Try(what string, do func() error) {
 	s.Helper()
 	if err := s.Within(s.Suite.Patience(), do); err != nil {
@@ -97,8 +97,8 @@ func (s *Stage) Try(what string, do func() error) {
 	}
 }
 
-// CatchUp waits until the journal has everything that the API server has now. Each kind has a separate watch: the watch of DataServices may
-// report ready before the watch of Services has delivered the operator's write.
+// CatchUp waits until the journal has every change that the API server has now. Each kind has a separate watch: a DataService may be
+// reported ready before the watch of Services has delivered the operator's write.
 func (s *Stage) CatchUp() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Ctx, s.Suite.Patience())
@@ -108,7 +108,7 @@ func (s *Stage) CatchUp() {
 
 // Within waits until holds returns nil, and returns its last error when the time is up.
 func (s *Stage) Within(limit time.Duration, holds func() error) error {
-	// The interval is for conditions that look beyond the journal.
+	// The interval is for conditions about states that the journal does not have.
 	return harness.Within(limit, 50*time.Millisecond, s.Next, holds)
 }
 

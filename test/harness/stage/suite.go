@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stage gives each test a namespace, and operators for it.
+// Package stage creates a namespace for each test, and runs operators in it.
 package stage
 
 import (
@@ -35,19 +35,19 @@ import (
 type Suite struct {
 	*cluster.Cluster
 
-	API   client.WithWatch    // as the cluster's administrator
-	Logs  harness.LogBuffer   // of all operators
+	API   client.WithWatch    // has the rights of the cluster's administrator
+	Logs  harness.LogBuffer   // logs of all operators
 	Lists []client.ObjectList // the kinds that a stage's journal watches
-	// Patience returns the time limit for everything without a promised time: the machine may be busy.
+	// Patience returns the limit of waits that have no documented limit. The machine may be busy.
 	Patience func() time.Duration
-	// Parallel is the number of parallel tests, unless the command line sets it. 0 means eight, because most tests wait. Suites whose real
-	// servers have clients at full speed run two, because probes need processor time.
+	// Parallel is the number of parallel tests, unless the command line sets the number. 0 means eight, because most tests wait. Suites
+	// with real servers under full load run two: their probes need processor time.
 	Parallel int
 
 	plugin plugin
 }
 
-// Main starts the cluster, runs the tests and stops it.
+// Main starts the cluster, runs the tests and stops the cluster.
 func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context.Context) error) int {
 	harness.AtOnce(cmp.Or(s.Parallel, 8))
 	ctx := context.Background()
@@ -75,8 +75,8 @@ func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context
 	return m.Run()
 }
 
-// startPatience bounds each step of a suite's start. It is exceeded only in a hang: the clusters of a machine start one after the other
-// (hack/cluster.sh).
+// startPatience bounds each step of a suite's start. A step exceeds it only in a hang. (hack/cluster.sh starts the clusters of a machine
+// one after the other.)
 const startPatience = 10 * time.Minute
 
 // within runs a step of a suite's start.
@@ -93,7 +93,7 @@ func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *stri
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir) // a new folder under /tmp
+	defer os.RemoveAll(dir) // a new folder below /tmp
 	*agent = filepath.Join(dir, "agent")
 	if _, err := within(context.Background(), func(ctx context.Context) (any, error) { return nil, cluster.BuildAgent(ctx, *agent) }); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -105,7 +105,7 @@ func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *stri
 // The operator's account in config/default.
 const accountNamespace, accountName = "d3os-operator-system", "d3os-operator-controller-manager"
 
-// Grant binds the role of config/rbac to the operator's account. It is the argument prepare of Main.
+// Grant binds the role of config/rbac to the operator's account. Suites pass it to Main as prepare.
 func (s *Suite) Grant(ctx context.Context) error {
 	role := &unstructured.Unstructured{}
 	if err := harness.ReadYAML("config/rbac/role.yaml", &role.Object); err != nil {
@@ -124,12 +124,12 @@ func (s *Suite) Grant(ctx context.Context) error {
 	return nil
 }
 
-// AsInstalled is an argument of Start: the operator has only the rights of Grant. By default it has all rights.
+// AsInstalled is an argument of Start. It limits the operator to the rights of Grant. Without it, the operator has all rights.
 func AsInstalled(config *rest.Config, _ *manager.Options) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + accountNamespace + ":" + accountName}
 }
 
-// CreateWith creates a resource. It decodes spec, in YAML, strictly into the field.
+// CreateWith decodes a spec in YAML strictly into the field, and creates the resource.
 func (s *Stage) CreateWith(resource client.Object, field any, spec string) {
 	s.Helper()
 	s.Must(yaml.UnmarshalStrict([]byte(spec), field))
@@ -162,7 +162,7 @@ func IsReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// Unless returns nil if holds is true, and otherwise an error with a text.
+// Unless returns nil if holds is true, and otherwise an error with the given text.
 func Unless(holds bool, otherwise string) error {
 	if holds {
 		return nil
@@ -170,7 +170,7 @@ func Unless(holds bool, otherwise string) error {
 	return errors.New(otherwise)
 }
 
-// Eventually waits until is returns true. It is for conditions whose name describes the missing state; Until is for all others.
+// Eventually waits until is returns true. what describes the awaited state. Use Until if holds can name the missing state.
 func (s *Stage) Eventually(what string, is func() bool) {
 	s.Helper()
 	s.Until(what, func() error { return Unless(is(), "it is not true yet") })
@@ -178,7 +178,7 @@ func (s *Stage) Eventually(what string, is func() bool) {
 
 // Pass waits for a duration.
 func (s *Stage) Pass(while time.Duration) {
-	_ = s.Within(while, func() error { return errors.New("the time is not over") })
+	_ = s.Within(while, func() error { return errors.New("the time has not passed") })
 }
 
 // Rests waits until an operator has written no object for a duration.
@@ -191,7 +191,7 @@ func (s *Stage) Rests(op *Operator, while time.Duration) {
 	})
 }
 
-// AsksNothing fails the test if an operator sends a request to the API server within a duration.
+// AsksNothing fails the test if the operator sends a request to the API server within a duration.
 func (s *Stage) AsksNothing(op *Operator, while time.Duration) {
 	s.Helper()
 	mark := op.Mark()
@@ -211,7 +211,7 @@ func (s *Stage) Events() []eventsv1.Event {
 	return list.Items
 }
 
-// Story logs the text of objects since a mark of the journal, in order. line returns the text of an object, or "" to omit it.
+// Story logs a text for each change of an object after a mark of the journal, in order. line returns the text, or "" to omit the object.
 func (s *Stage) Story(from int, line func(client.Object) string) {
 	last, began := "", time.Time{}
 	for _, c := range s.Since(from) {
@@ -227,7 +227,7 @@ func (s *Stage) Story(from int, line func(client.Object) string) {
 	}
 }
 
-// LastWords logs the last output of the containers of pods that are not ready. log returns the output of a container.
+// LastWords logs the last output of the containers in pods that are not ready. log returns the output of a container.
 func (s *Stage) LastWords(log func(pod, container string) (string, error)) {
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if IsReady(pod) {

@@ -62,7 +62,7 @@ func run() error {
 	}
 }
 
-// reach returns when something listens at the address, "" being nothing to wait for.
+// reach returns when a program listens at the address; immediately for "".
 func reach(ctx context.Context, address string) error {
 	if address == "" {
 		return nil

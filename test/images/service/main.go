@@ -97,7 +97,7 @@ func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The two ways in which the product's services spell it have one canonical form.
+		// The two spellings in the product's services have one canonical form.
 		user, err := s.get(source+".username", "")
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
 		}
 		db := sql.OpenDB(connector)
 		db.SetMaxOpenConns(2)
-		// As long as the connection pool of the real ones waits before it gives up.
+		// The connection pool of the real services waits for the same time.
 		deadline := time.Now().Add(30 * time.Second)
 		for {
 			err = use(ctx, db)

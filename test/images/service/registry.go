@@ -84,7 +84,7 @@ func newRegistry(s *settings, app, port string) (*registry, error) {
 	return r, err
 }
 
-// address is the first of this pod that leads anywhere.
+// address is the first usable address of this pod.
 func address() (string, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *registry) join(ctx context.Context) {
 	}
 }
 
-// stay renews the entry, and registers again when the server has lost it.
+// stay renews the entry, and registers again if the server has lost the entry.
 func (r *registry) stay(ctx context.Context) {
 	for {
 		select {

@@ -87,7 +87,7 @@ func (s *settings) yaml(path string, text []byte) error {
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		// SnakeYAML refuses a key that is written twice, and so does decoding into a map.
+		// SnakeYAML refuses a key that is written twice. Decoding into a map refuses such a key, too.
 		var check map[string]any
 		if err := tree.Decode(&check); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -164,7 +164,7 @@ func property(line string) (name, value string) {
 }
 
 func unescape(text string) string {
-	var units []uint16 // Java's characters: two of them may be one of ours
+	var units []uint16 // UTF-16 code units: a character may need two of them
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' || i+1 == len(text) {
 			units = append(units, uint16(text[i])) // ISO 8859-1
@@ -220,7 +220,7 @@ func (s *settings) named(name string) (string, bool) {
 	return value, ok
 }
 
-// get is a setting with its placeholders filled in; fallback when there is none.
+// get returns a setting with its placeholders replaced, or fallback if the setting does not exist.
 func (s *settings) get(name, fallback string) (string, error) {
 	value, ok := s.raw(name)
 	if !ok {
@@ -233,7 +233,7 @@ func (s *settings) get(name, fallback string) (string, error) {
 	return filled, nil
 }
 
-// fill replaces ${NAME} and ${NAME:default}, which may stand in each other.
+// fill replaces ${NAME} and ${NAME:default}, which may be nested.
 func (s *settings) fill(text string, depth int) (string, error) {
 	if depth > 20 {
 		return "", fmt.Errorf("circular placeholder in %q", text)
@@ -277,7 +277,7 @@ func (s *settings) fill(text string, depth int) (string, error) {
 	return text[:from] + value + rest, err
 }
 
-// sources are the names of all that has a datasource's url: spring.datasource, manager.datasource …
+// sources are the names of all settings groups with the url of a datasource: spring.datasource, manager.datasource …
 func (s *settings) sources() []string {
 	var found []string
 	for _, name := range s.names {

@@ -1,10 +1,10 @@
-// Command node-init is process 1 of the node's namespaces: with it everything ends. It waits for
-// orphans and opens new volumes to every user.
+// Command node-init is process 1 of the node's namespaces: all other processes end with it. It reaps orphans, and makes new volumes
+// writable for every user.
 //
 //	node-init VOLUMES
 //
-// The controller manager's hostpath provisioner creates a folder of root's for each volume, and the
-// kubelet does not apply fsGroup to it: a pod that does not run as root could not write.
+// For each volume, the controller manager's hostpath provisioner creates a folder that belongs to root. The kubelet does not apply fsGroup
+// to this folder. Without this command, a pod that does not run as root could not write there.
 package main
 
 import (
@@ -39,7 +39,7 @@ func reap() {
 	}
 }
 
-// open returns only when it fails.
+// open returns only if it fails.
 func open(volumes string) error {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 func main() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
-	// As process 1 of a shared process namespace it inherits the pod's orphans.
+	// As process 1 of a shared process namespace, pause inherits the pod's orphans.
 	orphans := make(chan os.Signal, 1)
 	signal.Notify(orphans, syscall.SIGCHLD)
 	for {
