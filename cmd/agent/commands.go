@@ -34,7 +34,7 @@ func backupServer(arguments []string) int {
 	c.server()
 	c.writes()
 	lockWait := c.Duration("max-lock-wait", 10*time.Second, "maximum time for which the dump waits for its lock of all tables, and other statements wait for the dump")
-	scratch := c.String("scratch", "", "folder with room for the whole database: copy the files of a MySQL server by way of it where that is possible, and dump otherwise. Default: dump")
+	scratch := c.String("scratch", "", "folder with room for the whole database. With this flag, the backup copies the files of a MySQL server through the folder if possible, and makes a dump otherwise. Without it, the backup is a dump")
 	more := c.configured()
 	var skip list
 	c.Var(&skip, "skip-account", "name of an account that a restored database does not keep, because the operator creates it there; may be given several times")
@@ -70,7 +70,7 @@ func backupServer(arguments []string) int {
 	})
 }
 
-// copies returns the settings of a backup that copies files by way of a folder; nil without a folder.
+// copies returns the settings of a backup that copies files through a scratch folder; nil without a folder.
 func (c *config) copies(ctx context.Context, scratch string, more list) (*backup.Copy, error) {
 	if scratch == "" {
 		return nil, nil

@@ -101,8 +101,8 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 	return owned, a.checkWriter(all...)
 }
 
-// Controlled lists the objects of one of object.Resources that the owner controls, from the cache. It returns none if the cache does not
-// have the kind yet.
+// Controlled lists, from the cache, the objects of kind gvk that the owner controls. gvk is one of object.Resources. The list is empty
+// while the cache does not have the kind.
 func (a *Applier) Controlled(ctx context.Context, owner object.Owner, gvk schema.GroupVersionKind) (found []*unstructured.Unstructured, err error) {
 	if !a.watched.has(gvk) {
 		return nil, nil

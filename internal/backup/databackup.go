@@ -114,7 +114,7 @@ func (k *DataBackups) createJob(ctx context.Context, b *backupv1.DataBackup, sou
 	err := k.client.Create(ctx, backupJob(b, reconcile.OwnerOf(k, b), source), client.FieldOwner(apply.FieldManager))
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("%w: Job %s is there already", reconcile.ErrAgain, b.Name)
+		return fmt.Errorf("%w: Job %s already exists", reconcile.ErrAgain, b.Name)
 	case err != nil:
 		return fmt.Errorf("make Job %s of CronJob %s: %w", b.Name, source.Name, err)
 	}

@@ -110,7 +110,7 @@ func (k *DataRestores) create(ctx context.Context, r *backupv1.DataRestore, o cl
 	err := k.client.Create(ctx, o, client.FieldOwner(apply.FieldManager))
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("%w: %s is there already", reconcile.ErrAgain, what)
+		return fmt.Errorf("%w: %s already exists", reconcile.ErrAgain, what)
 	case err != nil:
 		return fmt.Errorf("make %s: %w", what, err)
 	}

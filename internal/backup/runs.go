@@ -52,7 +52,7 @@ func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
 				good = r
 			} else if !r.OK && (bad == nil || bad.Ended.Before(&r.Ended)) {
 				if r.Message == "" {
-					r.Message = fmt.Sprintf("pod %s ended with exit code %d: `kubectl logs %s` says more", pod.Name, end.ExitCode, pod.Name)
+					r.Message = fmt.Sprintf("pod %s ended with exit code %d: see `kubectl logs %s`", pod.Name, end.ExitCode, pod.Name)
 				}
 				bad = r
 			}

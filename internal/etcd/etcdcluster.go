@@ -28,7 +28,7 @@ import (
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;delete;patch
 
-// Images are the images and the namespace of the operator's configuration.
+// Images holds values of the operator's configuration: images, and the namespace of the operator's pods.
 type Images struct {
 	// Etcd replaces the default image of etcd; empty for the default version of gcr.io/etcd-development/etcd.
 	Etcd string

@@ -48,7 +48,7 @@ type Kind struct {
 
 var _ reconcile.Kind[*redisv1.RedisCluster, Observation] = &Kind{}
 
-// Images are the images and the namespace of the operator's configuration.
+// Images holds values of the operator's configuration: images, and the namespace of the operator's pods.
 type Images struct {
 	// Redis replaces the default image of Redis; empty for the chart's.
 	Redis string

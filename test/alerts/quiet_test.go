@@ -69,7 +69,8 @@ func TestNormalLife(t *testing.T) {
 	t.Logf("%d rounds in %s, durations of alerts divided by %d", rounds, time.Since(w.began).Round(time.Second), shorten)
 }
 
-// line is a replica's connection to the API server, with a delay for each piece of data.
+// line starts a proxy to the API server that delays each piece of data. It returns the delay, which the test sets, and a kubeconfig that
+// uses the proxy.
 func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
 	w.Helper()
 	config, err := clientcmd.LoadFromFile(suite.Kubeconfig)

@@ -182,7 +182,7 @@ func (c *cluster) upgrade() []Step {
 	}
 	if c.want.Pinned && next != c.want.Version {
 		c.stuck = true
-		return c.blocked("etcd stays at %s: %s is reached by way of %s, and spec.image is one image: give it without a tag and digest, or set both fields to %s first",
+		return c.blocked("etcd stays at %s: %s is reached through %s, and spec.image is one image: give it without a tag and digest, or set both fields to %s first",
 			c.Record.Version, c.want.Version, next, next)
 	}
 	if k := c.vacant(); k >= 0 && c.above(k) {

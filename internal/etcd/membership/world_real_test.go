@@ -114,7 +114,7 @@ func (p *pair) step() {
 // answered limits the time of a request to etcd. After 7 s, etcd itself gives up, with an unknown result.
 const answered = 10 * time.Second
 
-// change requests a change from both. If etcd makes the change, the model must also make it.
+// change makes a change in the model and requests the change from etcd. The test fails if etcd accepts a change that the model refuses.
 func (p *pair) change(what string, s mStep, ask func(context.Context, *clientv3.Client) error) bool {
 	p.t.Helper()
 	next := p.world

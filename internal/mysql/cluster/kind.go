@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;delete;patch
 
-// Images are the images and the namespace of the operator's configuration.
+// Images holds values of the operator's configuration: images, and the namespace of the operator's pods.
 type Images struct {
 	// MySQL replaces the default image; empty for none.
 	MySQL string

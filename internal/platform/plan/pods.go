@@ -36,7 +36,7 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 		}
 		template, _, err := unstructured.NestedMap(o.Object, path...)
 		if err != nil {
-			return fmt.Errorf("read the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
+			return fmt.Errorf("read the pod template of %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		// Backup pods use the podTemplate of the backup.
 		given, at, overlay := c.PodTemplate(), c.Path+".podTemplate", render.OverlayPods
@@ -48,7 +48,7 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 				return err
 			}
 			if err := unstructured.SetNestedMap(o.Object, template, path...); err != nil {
-				return fmt.Errorf("set the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
+				return fmt.Errorf("set the pod template of %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
 		}
 		if err := nameAccount(o, path); err != nil {
@@ -101,7 +101,7 @@ func nameAccount(object *unstructured.Unstructured, path []string) error {
 func checkPods(c *component.Component, object *unstructured.Unstructured, template map[string]any) error {
 	pod := &corev1.PodTemplateSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
-		return fmt.Errorf("read the pods of %s %s: %w", object.GetKind(), object.GetName(), err)
+		return fmt.Errorf("read the pod template of %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	if err := render.CheckClaims(c.Path, &pod.Spec); err != nil {
 		return err

@@ -170,7 +170,7 @@ func identities(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// The agent reports that it waits for a ticket, and starts when it gets one.
+// The agent reports that it waits for a ticket, and starts the server when the ticket arrives.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

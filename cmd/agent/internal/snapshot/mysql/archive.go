@@ -61,9 +61,8 @@ type follower struct {
 	file
 }
 
-// Run archives until the context ends, or a failure. If transactions can no longer be read, or the database has lost some, it begins a new
-// timeline and fails with Gap.
-// the database has lost some.
+// Run archives until the context ends or a failure occurs. If transactions can no longer be read, or if the database has lost transactions, Run
+// begins a new timeline and returns ReasonGap.
 func (a *Archive) Run(ctx context.Context) error {
 	for {
 		f := &follower{Archive: *a}
@@ -221,7 +220,7 @@ func (f *follower) lostFrom(ctx context.Context, lost binlog.Set) (time.Time, er
 	return f.head.From, nil // before the timeline
 }
 
-// newTimeline begins a timeline that does not continue the last one, and fails with Gap.
+// newTimeline begins a timeline that does not continue the last timeline. It always returns an error: ReasonGap, or the error of begin.
 func (f *follower) newTimeline(ctx context.Context, reason, text string) error {
 	if err := f.begin(ctx, reason); err != nil {
 		return err
