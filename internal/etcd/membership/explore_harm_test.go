@@ -4,6 +4,7 @@
 package membership
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,37 @@ var harms = map[string]struct {
 		}
 		return Decide(want, view)
 	}, budget{faults: 1}, "could come back", 0, ""},
+	"it removes an emptied member without a quorum": {func(want Want, view View) Decision {
+		c := newCluster(want, view)
+		for _, s := range c.voters {
+			if r := reportOf(s); !c.proven && r != nil && r.Volume == VolumeEmpty {
+				for i := range view.Pods {
+					if p := &view.Pods[i]; p.Answer != nil {
+						return Decision{Steps: []Step{{Action: ActionRemove, Member: s.ID, Via: p.place()}}}
+					}
+				}
+			}
+		}
+		return Decide(want, view)
+	}, budget{faults: 2}, "changes the members without a quorum", 0, ""},
+	"it removes the last member that has the right keys": {func(want Want, view View) Decision {
+		c := newCluster(want, view)
+		emptied := slices.ContainsFunc(c.voters, func(s *memberState) bool { r := reportOf(s); return r != nil && r.Volume == VolumeEmpty })
+		var right, wrong []*memberState
+		for _, s := range c.voters {
+			switch {
+			case s.answer == nil || s.answer.Hash == nil:
+			case s.answer.Hash.Sum == 0:
+				right = append(right, s)
+			default:
+				wrong = append(wrong, s)
+			}
+		}
+		if emptied && len(right) == 1 && len(wrong) == 1 {
+			return Decision{Steps: []Step{{Action: ActionRemove, Member: right[0].ID, Via: wrong[0].place()}}}
+		}
+		return Decide(want, view)
+	}, budget{faults: 2}, "takes the last data away", oddCorrupt, ""},
 	"it replaces all pods at once": {func(want Want, view View) Decision {
 		for i := range view.Pods {
 			if p := &view.Pods[i]; p.Outdated && !p.Terminating {
@@ -114,6 +146,14 @@ var harms = map[string]struct {
 		}
 		return Decide(want, view)
 	}, budget{faults: 3}, "a consent is used twice", oddRecord, "recovered"},
+}
+
+// reportOf returns what the agent of a member's pod reports, or nil.
+func reportOf(s *memberState) *Report {
+	if s.pod == nil {
+		return nil
+	}
+	return s.pod.Report
 }
 
 // The exploration detects the harm of each fault and of each missing rule.

@@ -303,6 +303,10 @@ func (w *world) harm(before *world, s mStep) error {
 		}
 	}
 	switch {
+	case w.members != before.members && had > 0 && !before.quorate():
+		return fmt.Errorf("%s changes the members without a quorum: %d of %d voters ran", s.action, ran, had)
+	case intact > 0 && still == 0:
+		return fmt.Errorf("%s takes the last data away: %d of %d voters had theirs", s.action, intact, had)
 	case before.quorate() && ran >= quorum(had) && runs < quorum(has) && !small:
 		return fmt.Errorf("%s takes the quorum away: %d of %d voters ran, %d of %d do", s.action, ran, had, runs, has)
 	case intact >= quorum(had) && still < quorum(has):
