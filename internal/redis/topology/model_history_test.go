@@ -65,6 +65,7 @@ func (l *ledger) lost() []string {
 var faultKinds = []string{
 	"exchanged addresses", "a replica away for minutes", "keys deleted while a replica is away", "a damaged file", "a volume of the past", "an emptied master",
 	"a new node at its address", "no image", "claims that leave", "a record of the past", "one key left", "parked while a replica lacks data", "a volume of the past at a restart of all",
+	"a replica cut off for minutes", "masters back right before a takeover",
 }
 
 // fault injects a fault of a random kind in a random shard.
@@ -185,11 +186,61 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 	case 11:
 		l.logf("EVENT %s is cut off from %s, and the cluster is parked", replica.name, master.name)
 		l.parkCutOff(replica)
+	case 13:
+		l.logf("EVENT %s is cut off from %s for minutes, which is then away", replica.name, master.name)
+		replica.s.noLinkUntil = l.now + 2*time.Minute + 5*time.Second
+		replica.s.queueUntil = l.now + 12*time.Minute // later writes would hide a loss
+		l.work(2 * time.Minute)
+		l.safe = l.past[0]
+		l.kill(master, time.Duration(30+l.rnd.IntN(120))*time.Second)
+	case 14:
+		l.logf("EVENT %s and the master of another shard are away, and come back right before a takeover", master.name)
+		l.backBeforeTakeover(shard)
 	}
 	return true
 }
 
-// parkCutOff parks the cluster while a replica lacks data of its master, and starts the cluster again. The replica may outlive its master.
+// backBeforeTakeover takes the masters of a shard and of the next one away, which are most of three. Between the decision to promote a replica and
+// that step, the masters come back, and clients write what the replicas do not have yet.
+func (l *ledger) backBeforeTakeover(shard int) {
+	var masters, replicas []*pod
+	for _, of := range []int{shard, (shard + 1) % 3} {
+		if m, r := l.role(of, true), l.role(of, false); m != nil && r != nil {
+			masters, replicas = append(masters, m), append(replicas, r)
+			l.kill(m, time.Hour)
+		}
+	}
+	back := func() {
+		l.between = nil
+		for _, m := range masters {
+			m.startsAt = min(m.startsAt, l.now)
+		}
+	}
+	l.between = func(s Step) {
+		if s.Action != ActionFailover || s.Mode == "" {
+			return
+		}
+		back()
+		for _, r := range replicas {
+			r.s.noLinkUntil = l.now + 20*time.Second
+			r.s.queueUntil = l.now + 10*time.Minute // later writes would hide a loss
+		}
+		for until := l.now + 15*time.Second; l.now < until; {
+			l.sets()
+			l.pass(simTick)
+			l.write()
+			if until-l.now > 5*time.Second {
+				l.safe = maps.Clone(l.acked)
+			}
+		}
+	}
+	for end := l.now + time.Minute; l.between != nil && l.now < end; {
+		l.work(time.Second)
+	}
+	back()
+}
+
+// parkCutOff parks the cluster while a replica lacks what its master has, and starts it again. The replica may outlive its master.
 func (l *ledger) parkCutOff(replica *pod) {
 	replica.s.noLinkUntil = l.now + 20*time.Second
 	l.work(7 * time.Second)
@@ -431,9 +482,8 @@ func (l *ledger) mend() {
 // onlyPairs is the seed of a proof that no single fault needs, because other proofs detect the same losses.
 const onlyPairs = 1 << 32
 
-// proofs are the proofs on which the operator and start.sh rely. The recorded history is a second barrier: a replica has another history
-// only if it copied from a foreign node, which the replication user prevents. So both are disabled together. The link until the master was
-// lost has no row: the step's proof of the history refuses the replicas of minutes ago that the model makes.
+// proofs are those that the operator and start.sh rely on. The recorded history is a second barrier: a replica has another history only if it
+// copied from a foreign node, which the replication user prevents. So both are disabled together.
 var proofs = []struct {
 	proof string
 	kinds []int  // kinds of faults that need the proof
@@ -449,6 +499,8 @@ var proofs = []struct {
 	{"admission", []int{6}, 0, "no replica of a new node before it was let join: a replica copies an empty node at its master's address"},
 	{"run", nil, 0, "the start of the master: one that is empty by right is replaced"},
 	{"stop", []int{11}, 0, "no pod stops while a replica lacks what its master has: it outlives its master and is elected"},
+	{"link", []int{13}, 0, "the link until the master was lost: a replica is promoted that lacks the writes of minutes"},
+	{"step", []int{14}, 0, "the proof right before a promotion: a replica is promoted over a master that is back"},
 	{"file", []int{3}, 0, "no start on a damaged file: its replica is made like the rest of it"},
 }
 

@@ -325,9 +325,7 @@ func (o *operator) blind(n *Node) {
 			r.ID = h.Repl // from any source
 		}
 	case o.isWithout("link") && !r.Master:
-		if r.LinkDown = 0; h.Repl != "" {
-			r.ID = h.Repl
-		}
+		r.LinkDown = 0
 	case o.isWithout("continuation") && r.Master && h.Run != "":
 		n.RunID = h.Run // hides the restart
 	case o.isWithout("run") && r.Master && n.Keys == 0:

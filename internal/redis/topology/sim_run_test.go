@@ -24,6 +24,7 @@ type run struct {
 	planned bool // no fault may lose a write: every read at a slot's owner returns the last one
 	last    Decision
 	passes  int
+	between func(Step) // called between a decision and its step, unless nil
 }
 
 func newRun(t *testing.T, seed uint64, shards ...int) *run {
@@ -66,6 +67,9 @@ func (r *run) onePass() Decision {
 	if len(d.Steps) > 0 {
 		if r.passes%20 == 1 || d.Steps[0].Action != ActionWait {
 			r.logf("%s %s: %s", d.Model.Verdict, d.Steps[0].Action, d.Steps[0].Message)
+		}
+		if r.between != nil {
+			r.between(d.Steps[0])
 		}
 		before := r.copies()
 		err := r.take(d.Steps[0])
