@@ -55,7 +55,7 @@ func (v *view) count(s *etcdv1.EtcdClusterStatus) {
 	s.Replicas = int32(len(v.observed.View.Pods)) //nolint:gosec // a few pods
 	s.ReadyReplicas = int32(m.Healthy)            //nolint:gosec // a few members
 	s.Ready = fmt.Sprintf("%d/%d", m.Healthy, replicasOf(&v.ec.Spec))
-	s.Verdict, s.Leader, s.Version, s.TargetVersion, s.Notes = string(m.Verdict), m.Leader, m.Version, m.Target, slices.Concat(m.Notes, v.notes())
+	s.Verdict, s.Leader, s.Version, s.TargetVersion, s.Notes = string(m.Verdict), m.Leader, m.Version, m.Target, slices.Concat(m.Notes, v.notes(), v.kept())
 	s.ClusterID = ""
 	if m.Cluster != 0 {
 		s.ClusterID = m.Cluster.String()
@@ -83,6 +83,16 @@ func (v *view) notes() []string {
 			*spec.Replicas, replicasOf(spec))}, notes...)
 	}
 	return notes
+}
+
+// kept names the member whose volume keeps most former data.
+func (v *view) kept() []string {
+	var kept []database.Kept
+	for i := range v.observed.View.Pods {
+		p := &v.observed.View.Pods[i]
+		kept = append(kept, database.Kept{Pod: p.Name, MiB: p.Kept})
+	}
+	return database.KeptNotes(kept, "former data (etcd.set-aside-*)")
 }
 
 // roundSize rounds a size up to two digits, so that not every write changes the status.

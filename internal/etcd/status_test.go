@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,8 +70,29 @@ func TestOddNumberOfMembers(t *testing.T) {
 	}
 }
 
-// If members do not become ready within spec.progressDeadlineSeconds, the cluster becomes Degraded with the cause. Without the field, it
-// does not.
+// Former data that fills a volume is named.
+func TestKeptDataIsNamed(t *testing.T) {
+	t.Parallel()
+	for kept, want := range map[[2]int64]string{
+		{0, 0}:  "",
+		{0, 12}: "the volume of store-1 keeps 12 MiB of former data (etcd.set-aside-*): remove what is not needed before it fills the volume",
+		{9, 12}: "the volume of store-1 keeps 12 MiB of former data (etcd.set-aside-*) (1 more volumes keep some): remove what is not needed before it fills the volume",
+	} {
+		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
+		report(k, ec, &Observation{View: membership.View{Pods: []membership.Pod{
+			{Name: "store-0", Kept: kept[0]}, {Name: "store-1", Ordinal: 1, Kept: kept[1]},
+		}}}, metav1.NewTime(time.Unix(1000, 0)))
+		found := ""
+		for _, note := range ec.Status.Notes {
+			if strings.Contains(note, "set-aside") {
+				found = note
+			}
+		}
+		assert.Equal(t, found, want)
+	}
+}
+
+// Members that do not come up within spec.progressDeadlineSeconds make the cluster Degraded, with the cause. Without the field nothing changes.
 func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)

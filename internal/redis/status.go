@@ -269,25 +269,12 @@ func (v *view) refusing() string {
 
 // kept names the server whose volume kept most former files when it started.
 func (v *view) kept() []string {
-	most, others := &topology.Node{}, -1
+	var kept []database.Kept
 	for i := range v.observed.Nodes {
 		node := &v.observed.Nodes[i]
-		if node.Kept > 0 {
-			others++
-		}
-		if node.Kept > most.Kept {
-			most = node
-		}
+		kept = append(kept, database.Kept{Pod: node.Pod, MiB: node.Kept})
 	}
-	if others < 0 {
-		return nil
-	}
-	more := ""
-	if others > 0 {
-		more = fmt.Sprintf(", and %d more servers keep some", others)
-	}
-	return []string{fmt.Sprintf("the volume of %s kept %d MiB of former files (*.damaged, *.of-the-past, *.without-*) when its server started%s: "+
-		"remove those that are not needed before they fill the volume", most.Pod, most.Kept, more)}
+	return database.KeptNotes(kept, "former files (*.damaged, *.of-the-past, *.without-*, as of its start)")
 }
 
 // podProblem describes the first problem of a pod that does not start, and counts the others.

@@ -81,4 +81,6 @@ type Report struct {
 	Ticket string `json:"ticket,omitempty"`
 	// PeerURL is the address of this member for the other members.
 	PeerURL string `json:"peerURL"`
+	// Kept is the size in MiB of folders of former data that were set aside on the volume.
+	Kept int64 `json:"kept,omitempty"`
 }

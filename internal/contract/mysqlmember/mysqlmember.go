@@ -146,6 +146,8 @@ type Report struct {
 	Problem string `json:"problem,omitempty"`
 	// Full describes the free space of a nearly full volume: soon the server cannot write.
 	Full string `json:"full,omitempty"`
+	// Kept is the size in MiB of folders of former data that were set aside on the volume.
+	Kept int64 `json:"kept,omitempty"`
 	// Orders is the newest version of orders that this agent reads: it refuses fields of newer versions.
 	Orders int `json:"orders,omitempty"`
 	// Accounts is the reason why databases and accounts of a primary are not as declared.

@@ -229,6 +229,8 @@ type Pod struct {
 	// Watched is the agent's report while etcd runs without answering. (etcd answers no client until it has found a quorum.)
 	Watched *Report
 	Answer  *Answer // of etcd; nil if it does not answer
+	// Kept is the size in MiB of former data that the volume keeps for people; 0 if unknown.
+	Kept int64
 }
 
 // Claim is the volume claim of an ordinal.
@@ -288,6 +290,8 @@ type Report struct {
 	Owner string
 	// Waiting names the condition for which the agent waits.
 	Waiting string
+	// Kept is the size in MiB of former data that the volume keeps for people.
+	Kept int64
 }
 
 // reason returns one word and a colon with the reason why the agent does not start etcd on its volume, or "".

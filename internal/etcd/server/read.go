@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,7 +32,10 @@ import (
 // healthKey is the key whose read tests for a quorum. The key need not exist.
 const healthKey = "health"
 
-// Maximum sizes of a pod's answers, in bytes.
+// watcherPatience is the time that the watcher next to an answering etcd has for its report.
+const watcherPatience = time.Second
+
+// Limits of a pod's answer, in bytes.
 const (
 	longestState = 64 << 10
 	longestText  = 500
@@ -57,18 +61,21 @@ func (s *Servers) Read(ctx context.Context, access Access, pods []membership.Pod
 func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Pod, peerURLs []string) {
 	var report *membership.Report
 	var both workers.Group
+	patient, stop := context.WithCancel(ctx)
+	defer stop()
 	both.Go(func() {
-		report = s.state(ctx, pod.IP, StatePort, urlOf(pod.Ordinal, peerURLs))
+		report = s.state(patient, pod.IP, StatePort, urlOf(pod.Ordinal, peerURLs))
 	})
 	var watched *membership.Report
 	both.Go(func() {
-		watched = s.state(ctx, pod.IP, WatchPort, urlOf(pod.Ordinal, peerURLs))
+		watched = s.state(patient, pod.IP, WatchPort, urlOf(pod.Ordinal, peerURLs))
 	})
 	answer, err := s.ask(ctx, access, pod.IP)
 	if answer == nil {
 		both.Wait()
 		pod.Report = report
 		if report != nil {
+			pod.Kept = report.Kept
 			return
 		}
 		if isLate(err) {
@@ -84,6 +91,12 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 	}
 	answer.Trust = s.trust(ctx, access, pod.IP)
 	pod.Answer = answer
+	// The watcher of a member that answers does so at once, if a policy lets the operator in.
+	late := time.AfterFunc(watcherPatience, stop)
+	defer late.Stop()
+	if both.Wait(); watched != nil {
+		pod.Kept = watched.Kept
+	}
 }
 
 func urlOf(ordinal int, peerURLs []string) string {
@@ -158,7 +171,7 @@ func (s *Servers) state(ctx context.Context, ip string, port int, peerURL string
 	}
 	return &membership.Report{
 		Volume: said.Volume, Cluster: cluster, Member: member, Used: said.Used, Token: bounded(said.Token), Damage: bounded(said.Damage),
-		Outdated: bounded(said.Outdated), Position: said.Position, Owner: bounded(said.Owner), Waiting: bounded(said.Waiting),
+		Outdated: bounded(said.Outdated), Position: said.Position, Owner: bounded(said.Owner), Waiting: bounded(said.Waiting), Kept: max(0, said.Kept),
 	}
 }
 

@@ -4,14 +4,20 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
+	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"gotest.tools/v3/assert"
 
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 	"d3os.com/d3os-operator/internal/database/proof"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/test/databasetest"
@@ -65,7 +71,23 @@ func TestAlarmsOfAStatus(t *testing.T) {
 	}
 }
 
-// If a mesh with strict mTLS intercepts connections to a member, the problem names the mesh.
+// The report of an agent has the size of what its volume keeps.
+func TestKeptDataIsRead(t *testing.T) {
+	t.Parallel()
+	const ip, peerURL = "127.61.0.7", "http://store-0:2380"
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(ip, strconv.Itoa(StatePort)))
+	assert.NilError(t, err)
+	agent := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		assert.Check(t, json.NewEncoder(w).Encode(etcdmember.Report{Volume: etcdmember.VolumeEmpty, PeerURL: peerURL, Kept: 12}))
+	})}
+	go func() { _ = agent.Serve(listener) }()
+	defer agent.Close()
+	pods := []membership.Pod{{Name: "store-0", IP: ip, Running: true}}
+	New(Options{}).Read(t.Context(), Access{}, pods, []string{peerURL})
+	assert.Equal(t, pods[0].Kept, int64(12))
+}
+
+// The problem of a member behind a mesh with strict mTLS names the mesh.
 func TestMeshWithStrictTLSIsNamed(t *testing.T) {
 	t.Parallel()
 	databasetest.Mesh(t, ClientPort, func(t *testing.T, ip string) {

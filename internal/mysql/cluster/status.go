@@ -118,7 +118,7 @@ func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
 	wanted := replicasOf(&v.mc.Spec)
 	s.Replicas, s.ReadyReplicas = int32(v.observed.Pods), 0 //nolint:gosec // a few pods
 	s.State, s.LossToken = string(v.decided.Model.State), v.decided.Model.Token
-	s.Notes = slices.Concat(v.decided.Model.Notes, v.notes())
+	s.Notes = slices.Concat(v.decided.Model.Notes, v.notes(), v.kept())
 	s.Members, s.Version = nil, ""
 	for i := range v.observed.Members {
 		m := v.observed.member(v.mc, i, v.decided)
@@ -149,7 +149,17 @@ func (v *view) notes() (notes []string) {
 	return append(notes, database.Notes(v.seen.PlanSeen)...)
 }
 
-// isSettled reports whether the database matches its spec.
+// kept names the member whose volume keeps most former data.
+func (v *view) kept() []string {
+	var kept []database.Kept
+	for i := range v.observed.Looks {
+		look := &v.observed.Looks[i]
+		kept = append(kept, database.Kept{Pod: database.PodName(v.mc.Name, look.Pod.Ordinal), MiB: look.Answer.Kept})
+	}
+	return database.KeptNotes(kept, "former data (mysql.set-aside-*)")
+}
+
+// isSettled reports whether the database is as the spec describes it.
 func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.Decision) bool {
 	wanted := replicasOf(&mc.Spec)
 	if obs.Lagging || obs.Pods != wanted {

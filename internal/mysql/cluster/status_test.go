@@ -118,7 +118,11 @@ func TestRest(t *testing.T) {
 	s.answers[2].Full, s.answers[0].Accounts, s.answers[1].Accounts = "", "read the secret reporter: it is empty", "of the time as primary"
 	_, status = s.pass(0)
 	assert.Equal(t, status.Message, "db-0 is the primary of 3 members; accounts are not as declared: read the secret reporter: it is empty")
-	s.answers[0].Accounts = ""
+	s.answers[0].Accounts, s.answers[1].Kept, s.answers[2].Kept = "", 12, 9
+	_, status = s.pass(0)
+	assert.Equal(t, status.Message, before.Message)
+	assert.DeepEqual(t, status.Notes, []string{"the volume of db-1 keeps 12 MiB of former data (mysql.set-aside-*) (1 more volumes keep some): remove what is not needed before it fills the volume"})
+	s.answers[1].Kept, s.answers[2].Kept = 0, 0
 	s.pass(0)
 	assert.Equal(t, len(s.Summary(s.mc).Claims), 3)
 	assert.Equal(t, s.Summary(s.mc).Members[stateWell], 3)

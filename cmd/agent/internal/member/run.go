@@ -54,7 +54,8 @@ type Agent struct {
 	// Watcher returns the command of a process that calls Watch for the server's process; nil for none.
 	Watcher func(server int) *exec.Cmd
 
-	inspected *inspection // nil until the data was inspected
+	inspected *inspection // after the data was inspected
+	kept      Kept
 
 	exec func(program string, argv, env []string) error
 }
@@ -81,7 +82,9 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		}
 		d := Decide(s)
-		report.say(reportOf(s, d)) //nolint:contextcheck // the report is served until the server starts
+		r := reportOf(s, d)
+		r.Kept = a.kept.MiB(filepath.Join(a.Volume, a.Data))
+		report.say(r) //nolint:contextcheck // the report is served until the server starts
 		if d.Reason == "" {
 			report.close()
 			return a.start(s, d)
@@ -233,7 +236,10 @@ func withFormat(m Mark) Mark {
 	return m
 }
 
-// setAside renames the folder of the data, so that a user can examine it. It deletes nothing.
+// setAsideInfix follows the name of the data folder in the names of folders that were set aside.
+const setAsideInfix = ".set-aside-"
+
+// setAside renames the folder of the data, for a person to look at. Nothing is deleted.
 func setAside(folder string, s Situation) error {
 	whose := s.identity().Member
 	if whose == "" {
@@ -241,7 +247,7 @@ func setAside(folder string, s Situation) error {
 	}
 	var to string
 	for i := 0; ; i++ {
-		to = fmt.Sprintf("%s.set-aside-%s-%d", folder, whose, i)
+		to = fmt.Sprintf("%s%s%s-%d", folder, setAsideInfix, whose, i)
 		if _, err := os.Lstat(to); errors.Is(err, os.ErrNotExist) {
 			break
 		}

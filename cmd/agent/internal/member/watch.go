@@ -58,6 +58,7 @@ func (a *Agent) watchReport(noter *noter) (etcdmember.Report, bool) {
 	}
 	return etcdmember.Report{
 		Volume: etcdmember.VolumeData, Cluster: mark.Cluster, Member: mark.Member, Token: mark.Token, Position: noter.end, PeerURL: a.Server.PeerURL(),
+		Kept: a.kept.MiB(filepath.Join(a.Volume, a.Data)),
 	}, true
 }
 

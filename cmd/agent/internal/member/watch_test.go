@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -40,6 +42,9 @@ func TestReportNextToTheServer(t *testing.T) {
 				assert.NilError(t, c.mark.Write(a.Volume))
 			}
 			assert.NilError(t, noteEnd(a.Notes, Position{Term: 2, Index: 50}))
+			former := filepath.Join(a.Volume, a.Data+".set-aside-m-0")
+			assert.NilError(t, os.Mkdir(former, 0o700))
+			assert.NilError(t, os.WriteFile(filepath.Join(former, "db"), make([]byte, 3<<20), 0o600))
 			n := &noter{follow: func() (agreed, last Position) { return Position{}, c.log }, end: readEnd(a.Notes)}
 			assert.NilError(t, n.note(a.Notes, Identity{Cluster: "c", Member: "m"}))
 			r := newReporter("", io.Discard)
@@ -52,7 +57,7 @@ func TestReportNextToTheServer(t *testing.T) {
 			r.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, contract.PathState, http.NoBody))
 			var said etcdmember.Report
 			assert.NilError(t, json.Unmarshal(answer.Body.Bytes(), &said))
-			assert.DeepEqual(t, said, etcdmember.Report{Volume: etcdmember.VolumeData, Cluster: "c", Member: "m", Token: "t", Position: c.end, PeerURL: peerURL})
+			assert.DeepEqual(t, said, etcdmember.Report{Volume: etcdmember.VolumeData, Cluster: "c", Member: "m", Token: "t", Position: c.end, PeerURL: peerURL, Kept: 3})
 		})
 	}
 	assert.Equal(t, readEnd(t.TempDir()), Position{}, "no note")

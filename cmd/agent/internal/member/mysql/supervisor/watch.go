@@ -172,7 +172,7 @@ func (a *Agent) report() (mysqlmember.Report, mysql.Orders) {
 	r := mysqlmember.Report{
 		Instance: a.start, Volume: c.Kind, Mark: c.Mark, Server: c.Notes.Server, Promised: c.Notes.Promised, Revision: c.Notes.Revision,
 		Ticket: c.Notes.Ticket, Making: a.making, Failed: a.failed, Problem: cmp.Or(a.problem, a.accountsProblem),
-		Full: a.Volume.Full(), Accounts: a.accountsProblem, Orders: mysqlmember.OrdersVersion,
+		Full: a.Volume.Full(), Kept: a.Volume.Kept(), Accounts: a.accountsProblem, Orders: mysqlmember.OrdersVersion,
 	}
 	if err != nil {
 		r.Problem = err.Error()

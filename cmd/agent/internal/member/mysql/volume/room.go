@@ -22,6 +22,9 @@ func (v *Volume) Full() string {
 	return full(int64(stat.Bavail)*stat.Bsize, int64(stat.Blocks)*stat.Bsize) //nolint:gosec // of a volume
 }
 
+// Kept returns the size in MiB of folders that were set aside.
+func (v *Volume) Kept() int64 { return v.kept.MiB(v.folder()) }
+
 func full(free, size int64) string {
 	if free >= least {
 		return ""

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/member"
 	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
@@ -27,7 +28,8 @@ type Volume struct {
 	// Pod is the pod to which the volume must belong, as NAMESPACE/NAME.
 	Pod string
 
-	mu sync.Mutex // serializes changes
+	mu   sync.Mutex // one change at a time
+	kept member.Kept
 }
 
 // lockFile is locked while an agent or its server uses the volume.

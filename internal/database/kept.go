@@ -1,0 +1,32 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import "fmt"
+
+// Kept is the size in MiB of the former data that the volume of a pod keeps for people.
+type Kept struct {
+	Pod string
+	MiB int64
+}
+
+// KeptNotes returns a note that names the pod whose volume keeps most, with a description of the data. It returns nil if no volume keeps any.
+func KeptNotes(all []Kept, what string) []string {
+	most, others, more := Kept{}, -1, ""
+	for _, one := range all {
+		if one.MiB > 0 {
+			others++
+		}
+		if one.MiB > most.MiB {
+			most = one
+		}
+	}
+	if others < 0 {
+		return nil
+	}
+	if others > 0 {
+		more = fmt.Sprintf(" (%d more volumes keep some)", others)
+	}
+	return []string{fmt.Sprintf("the volume of %s keeps %d MiB of %s%s: remove what is not needed before it fills the volume", most.Pod, most.MiB, what, more)}
+}
