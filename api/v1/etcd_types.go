@@ -12,6 +12,7 @@ package v1
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.retention) || self.storage.retention != 'Delete'",fieldPath=".storage.retention",message="must be 'Retain': the operator never deletes the data of etcd. Delete the volume claims yourself when you need them no more"
 // +kubebuilder:validation:XValidation:rule="(has(self.kind) && self.kind == 'ThirdParty') || (has(oldSelf.kind) && oldSelf.kind == 'ThirdParty') || (has(self.name) ? self.name : 'etcd') == (has(oldSelf.name) ? oldSelf.name : 'etcd')",fieldPath=".name",message="may not be changed while etcd runs in the cluster: under another name etcd starts without its data. Set the name back, or remove spec.etcd first to start empty"
 // +kubebuilder:validation:XValidation:rule="(has(self.kind) && self.kind == 'ThirdParty') || (has(oldSelf.kind) && oldSelf.kind == 'ThirdParty') || (has(self.tls) ? self.tls.mode : 'Off') == (has(oldSelf.tls) ? oldSelf.tls.mode : 'Off') || has(self.replicas) && self.replicas == 0 && has(oldSelf.replicas) && oldSelf.replicas == 0",fieldPath=".tls",message="mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Between Off and the others it may be changed only before the cluster was formed: restore a backup into a new one"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(self.image) || !self.image.matches(':v?[0-9]+[.][0-9]+[.][0-9]+([-_.+][^/:@]*)?(@.*)?$') || self.image.find(':v?[0-9]+[.][0-9]+[.][0-9]+([-_.+][^/:@]*)?(@.*)?$').find('[0-9]+[.][0-9]+[.][0-9]+') == self.version.find('^[0-9]+[.][0-9]+[.][0-9]+')",fieldPath=".image",message="the tag must have the version that the field version names: make them agree, or give the image without a tag"
 type Etcd struct {
 	ObjectName `json:",inline"`
 
@@ -46,7 +47,7 @@ type Etcd struct {
 	// version of etcd, 3.4.0 or newer. An upgrade passes one minor version at a time. An older version is
 	// refused. Default: the version of this operator release.
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^3\.([4-9]|[1-9][0-9]+)\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
 	// +kubebuilder:example=`3.6.16`
 	// +optional
 	// +nullable
@@ -71,14 +72,14 @@ type Etcd struct {
 	// +optional
 	Storage GrowingStorage `json:"storage,omitempty"`
 
-	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one. The
-	// flags that the operator sets itself are refused.
+	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one.
 	// +kubebuilder:validation:MaxProperties=100
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a flag must consist of small letters, digits and '-', without dashes before it"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.matches('^(name|config-file|data-dir|wal-dir|listen-.*|advertise-.*|initial-.*|force-new-cluster.*|discovery.*|proxy.*|gateway.*|strict-reconfig-check|(experimental-)?max-learners|auto-compaction-.*|unsafe-.*|(experimental-)?peer-skip-client-san-verification|logger|version|help|enable-v2|v2-deprecation|.*cert-file|.*key-file|.*ca-file|.*client-cert-auth|auto-tls|peer-auto-tls|.*crl-file|.*cert-allowed-.*|self-signed-cert-validity|socket-.*|auth-token)$'))",message="a flag that the operator sets itself, such as data-dir, initial-cluster, listen-client-urls or cert-file, may not be given; auto-compaction is maintenance.compaction"
 	// +kubebuilder:example=`{quota-backend-bytes: "8589934592"}`
 	// +optional
 	// +nullable
-	Config map[string]string `json:"config,omitempty"`
+	Config map[string]EtcdFlag `json:"config,omitempty"`
 
 	// tls configures the encryption of connections, between members and from clients. Default: connections are not encrypted.
 	// +kubebuilder:example=`{mode: Auto}`
@@ -141,6 +142,12 @@ type Etcd struct {
 	// +nullable
 	ThirdParty *EtcdThirdParty `json:"thirdParty,omitempty"`
 }
+
+// EtcdFlag is the value of a flag of etcd: one line.
+//
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[^\r\n]*$`
+type EtcdFlag string
 
 // EtcdTLS configures the encryption of etcd's connections.
 //

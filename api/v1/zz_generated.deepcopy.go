@@ -629,7 +629,7 @@ func (in *Etcd) DeepCopyInto(out *Etcd) {
 	in.Storage.DeepCopyInto(&out.Storage)
 	if in.Config != nil {
 		in, out := &in.Config, &out.Config
-		*out = make(map[string]string, len(*in))
+		*out = make(map[string]EtcdFlag, len(*in))
 		for key, val := range *in {
 			(*out)[key] = val
 		}

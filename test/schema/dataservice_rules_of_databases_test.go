@@ -70,6 +70,13 @@ func etcdViolations() map[string][]violation {
 		"the name of a flag must consist of small letters, digits and '-', without dashes before it": {
 			{value: "{Log-Level: a}"}, {value: "{--log-level: a}"}, {value: "{'': a}"},
 		},
+		"a flag that the operator sets itself, such as data-dir, initial-cluster, listen-client-urls or cert-file, may not be given; auto-compaction is maintenance.compaction": {
+			{value: "{data-dir: /a}"}, {value: "{log-level: debug, force-new-cluster: 'true'}"}, {value: "{auto-compaction-retention: '1'}"}, {value: "{peer-cert-file: a}"},
+		},
+		"the tag must have the version that the field version names: make them agree, or give the image without a tag": {
+			{field: ".image", value: "{version: 3.6.16, image: 'a:v3.5.35'}"}, {field: ".image", value: "{version: 3.6.16, image: 'a:80/b/etcd:3.6.15-amd64'}"},
+			{field: ".image", value: "{version: 3.6.1, image: 'a:3.6.16@sha256:b'}"}, {field: ".image", before: "{version: 3.5.35, image: 'a:3.5.35'}", value: "{version: 3.6.16, image: 'a:3.5.35'}"},
+		},
 		"may not be set together with an additional service or cron job named 'etcd': give that another name": {
 			{field: ".etcd", value: "etcd: {}\nadditionalServices: [{name: a, image: a}, {name: etcd, image: a}]"},
 			{field: ".etcd", value: "etcd: {}\ncronJobs: [{name: etcd, image: a, schedule: '@daily'}]"},

@@ -4,9 +4,11 @@
 package schema_test
 
 import (
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
@@ -138,7 +140,30 @@ func TestEtcdCluster(t *testing.T) {
 	etcdKind.Test(t)
 }
 
-// Once the status reports that a cluster was formed, tls cannot be switched on or off, not even while the cluster is parked.
+// An EtcdCluster and spec.etcd of a DataService refuse the same versions, images and flags.
+func TestEtcdOfBothKinds(t *testing.T) {
+	t.Parallel()
+	cluster := readCRD(t, etcdKind.CRD).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	component := specSchema(t).Properties["etcd"]
+	ofImages := func(spec apiextensionsv1.JSONSchemaProps) apiextensionsv1.ValidationRules {
+		i := slices.IndexFunc(spec.XValidations, func(rule apiextensionsv1.ValidationRule) bool { return rule.FieldPath == ".image" })
+		assert.Assert(t, i >= 0)
+		return spec.XValidations[i : i+1]
+	}
+	assert.DeepEqual(t, ofImages(component), ofImages(cluster))
+	limitsOf := func(field apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+		limits := field.DeepCopy()
+		if limits.Description = ""; limits.AdditionalProperties != nil {
+			limits.AdditionalProperties.Schema.Description = ""
+		}
+		return limits
+	}
+	for _, name := range []string{"version", "image", "config"} {
+		assert.DeepEqual(t, limitsOf(component.Properties[name]), limitsOf(cluster.Properties[name]))
+	}
+}
+
+// Once the status shows that a cluster was formed, tls cannot be switched on or off, even while the cluster is parked.
 func TestEncryptionOfAFormedCluster(t *testing.T) {
 	t.Parallel()
 	ec := &etcdv1.EtcdCluster{}

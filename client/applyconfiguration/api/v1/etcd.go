@@ -37,9 +37,8 @@ type EtcdApplyConfiguration struct {
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
 	// storage is the volume of each pod. Its retention is Retain.
 	Storage *GrowingStorageApplyConfiguration `json:"storage,omitempty"`
-	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one. The
-	// flags that the operator sets itself are refused.
-	Config map[string]string `json:"config,omitempty"`
+	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one.
+	Config map[string]apiv1.EtcdFlag `json:"config,omitempty"`
 	// tls configures the encryption of connections, between members and from clients. Default: connections are not encrypted.
 	TLS *EtcdTLSApplyConfiguration `json:"tls,omitempty"`
 	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
@@ -138,9 +137,9 @@ func (b *EtcdApplyConfiguration) WithStorage(value *GrowingStorageApplyConfigura
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, the entries provided by each call will be put on the Config field,
 // overwriting an existing map entries in Config field with the same key.
-func (b *EtcdApplyConfiguration) WithConfig(entries map[string]string) *EtcdApplyConfiguration {
+func (b *EtcdApplyConfiguration) WithConfig(entries map[string]apiv1.EtcdFlag) *EtcdApplyConfiguration {
 	if b.Config == nil && len(entries) > 0 {
-		b.Config = make(map[string]string, len(entries))
+		b.Config = make(map[string]apiv1.EtcdFlag, len(entries))
 	}
 	for k, v := range entries {
 		b.Config[k] = v
