@@ -4,7 +4,6 @@
 package restore
 
 import (
-	"fmt"
 	"strings"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -227,13 +226,13 @@ func (l *lexer) clauses(name [2]string) (status string, renamed [2]string) {
 
 // readStatuses returns the status of each event of a server.
 func readStatuses(conn *server.Conn) (statuses, error) {
-	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS FROM information_schema.EVENTS")
+	events, err := conn.Events()
 	if err != nil {
 		return nil, err
 	}
 	s := statuses{}
-	for _, row := range rows {
-		s[[2]string{strings.ToLower(row[0]), strings.ToLower(row[1])}] = statusOf(row[2])
+	for _, e := range events {
+		s[e.Key()] = statusOf(e.Status)
 	}
 	return s, nil
 }
@@ -241,9 +240,9 @@ func readStatuses(conn *server.Conn) (statuses, error) {
 // statusOf returns the clause of ALTER EVENT for a status of information_schema.
 func statusOf(text string) string {
 	switch text {
-	case "ENABLED":
+	case server.EventEnabled:
 		return enabled
-	case "DISABLED":
+	case server.EventDisabled:
 		return disabled
 	}
 	return ofReplica
@@ -258,34 +257,20 @@ func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
 	return s.settle(conn)
 }
 
-// settle sets the source's status of each event that a replay has marked as disabled on a replica. No event runs, because the server has no
-// scheduler. ALTER EVENT stores the definer, mode and character set of its session. Therefore the session uses the values of the event.
+// settle sets the source's status for each event that a replay has marked as disabled on a replica. No event runs, because the server has
+// no scheduler.
 func (s statuses) settle(conn *server.Conn) error {
-	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.EVENTS")
+	events, err := conn.Events()
 	if err != nil {
 		return err
 	}
-	for _, row := range rows {
-		want := s[[2]string{strings.ToLower(row[0]), strings.ToLower(row[1])}]
-		if row[2] == "ENABLED" || row[2] == "DISABLED" || want == ofReplica || want == "" {
+	for _, e := range events {
+		want := s[e.Key()]
+		if e.Status != server.EventOnReplica || want == ofReplica || want == "" {
 			continue
 		}
-		at := strings.LastIndex(row[3], "@")
-		if at < 0 {
-			return fmt.Errorf("event %s of schema %s has the definer %q", row[1], row[0], row[3])
-		}
-		charset := fmt.Sprintf("character_set_client = %s, collation_connection = %s, ", row[5], row[6])
-		if strings.ContainsFunc(row[0]+row[1]+row[3], func(r rune) bool { return r > 0x7f }) {
-			charset = "" // names are written as UTF-8
-		}
-		for _, statement := range []string{
-			fmt.Sprintf("SET SESSION %ssql_mode = %s", charset, server.Literal(row[4])),
-			fmt.Sprintf("ALTER DEFINER = %s@%s EVENT %s.%s %s", server.Quote(row[3][:at]), server.Quote(row[3][at+1:]), server.Quote(row[0]), server.Quote(row[1]), want),
-			"SET NAMES utf8mb4", "SET SESSION sql_mode = ''",
-		} {
-			if err := conn.Do(statement); err != nil {
-				return err
-			}
+		if err := conn.AlterEvent(e, want); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -255,7 +255,7 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	if err := m.cut(c, all, nil); err != nil {
 		return err
 	}
-	if err := run(c, "SET GLOBAL read_only = OFF", "SET GLOBAL event_scheduler = ON", "SET GLOBAL offline_mode = OFF"); err != nil {
+	if err := run(c, "SET GLOBAL read_only = OFF", "SET GLOBAL offline_mode = OFF"); err != nil {
 		return fmt.Errorf("let the primary be written: %w", err)
 	}
 	m.unfinished = false

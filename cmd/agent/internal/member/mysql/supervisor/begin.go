@@ -63,13 +63,13 @@ func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*ser
 	}, options...)
 }
 
-// takeOver returns the statements that set the passwords of this database for the accounts of a backup. The statements also remove the
-// replication settings of the backup's server.
+// takeOver returns the statements that set the passwords of this database for a backup's accounts, and that end the replication of the
+// backup's server. The statuses of the events in the data are right, and those in its table may be older.
 func (a *Agent) takeOver() []string {
 	own := mysql.AgentAccount + "@localhost"
 	replication := " IDENTIFIED BY " + server.Literal(a.secrets.replication)
 	statements := []string{
-		"SET SESSION sql_log_bin = 0", "RESET REPLICA ALL",
+		"SET SESSION sql_log_bin = 0", "RESET REPLICA ALL", "DROP TABLE IF EXISTS " + mysql.EventsTable,
 		"CREATE USER IF NOT EXISTS " + own, "ALTER USER " + own + " IDENTIFIED BY " + server.Literal(a.secrets.agent) + " ACCOUNT UNLOCK", "GRANT ALL ON *.* TO " + own + " WITH GRANT OPTION",
 		"CREATE USER IF NOT EXISTS root@localhost", "ALTER USER root@localhost IDENTIFIED BY " + server.Literal(a.secrets.root),
 		"ALTER USER " + mysql.CloneAccount + replication, "ALTER USER " + mysql.ArchiveAccount + replication,

@@ -58,6 +58,9 @@ func (s Server) common(folder string) []string {
 // arguments returns the options of a server on a folder. They disable persisted variables: a copy has none, so that members would differ.
 func (s Server) arguments(ordinal int, folder, socket string, more []string) []string {
 	args := append(s.common(folder), mysql.Arguments(ordinal)...)
+	if s.scheduler() == schedulerDisabled {
+		args = append(args, "--event-scheduler="+schedulerDisabled)
+	}
 	args = append(args, "--socket="+socket, "--pid-file="+socket+".pid", "--bind-address="+cmp.Or(s.Host, "*"), fmt.Sprintf("--port=%d", s.Port), "--log-bin=binlog",
 		"--persisted-globals-load=OFF", "--mysqlx=OFF")
 	return append(args, more...)

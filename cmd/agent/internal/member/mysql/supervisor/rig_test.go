@@ -35,10 +35,12 @@ import (
 // settings configure an agent in another process.
 type settings struct {
 	Root, Ticket, Secrets, Databases, Users, TLS, Program, Run string
-	Hosts                                                      []string
-	Ordinal                                                    int
-	Restores                                                   bool
-	// Point is the number of a call of at. Kill selects the process to end there: "agent", or "server" for a program of the agent.
+	// Config is the file of the server's options; empty for none.
+	Config   string
+	Hosts    []string
+	Ordinal  int
+	Restores bool
+	// Point names a call of at, by its number, for which Kill ends "agent", or "server" for a program of the agent.
 	Point, Kill string
 }
 
@@ -123,7 +125,7 @@ func (s settings) agent() *Agent {
 		Volume: s.volume(), Ordinal: s.Ordinal, Members: 3, Host: func(i int) string { return s.Hosts[i] }, Ticket: s.Ticket, Secrets: s.Secrets, Databases: s.Databases, Users: s.Users, Passwords: s.Secrets, TLS: s.TLS, Port: 3307, Restores: s.Restores,
 		Health: s.Hosts[s.Ordinal] + ":3308", Log: os.Stdout,
 		Server: Server{
-			Program: s.Program, Host: s.Hosts[s.Ordinal], Port: 3306, Run: s.Run,
+			Program: s.Program, Config: s.Config, Host: s.Hosts[s.Ordinal], Port: 3306, Run: s.Run,
 			Options: []string{"--innodb-buffer-pool-size=16M", "--innodb-redo-log-capacity=8M", "--performance-schema-max-table-instances=200", "--max-connections=60"},
 		},
 	}

@@ -54,6 +54,7 @@ func (a *Agent) watch(ctx context.Context, r *running) {
 	go a.observe(ctx, r)
 	go a.pingSource(ctx, r)
 	go a.keepAccounts(ctx, r)
+	go a.keepEvents(ctx, r)
 	for {
 		select {
 		case <-r.done:
