@@ -10,11 +10,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 	"d3os.com/d3os-operator/test/harness/slowdisk"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // cause is a fault of a cluster of three members, the words that name it, and the function that ends it. A cause without words makes its
@@ -55,8 +61,33 @@ func (s *scene) hang(ordinals ...int) (mend func()) {
 	return func() { signal(syscall.SIGCONT) }
 }
 
-func causes(disks *slowdisk.Disks) []cause {
+// distrust replaces the certificate of the members with one that another authority signed, while no operator runs. A new operator refuses
+// to trust both. The returned function restores the former certificate.
+func (s *scene) distrust(op **stage.Operator) (mend func()) {
+	s.Helper()
+	(*op).Stop()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name + "-member-tls", Namespace: s.Namespace}}
+	s.Read(secret)
+	former := secret.DeepCopy().Data
+	other, err := database.NewAuthority("another authority", time.Now())
+	s.Must(err)
+	leaf, err := other.Issue(database.Leaf{Name: "member", Hosts: []string{"db"}, Client: true}, time.Now())
+	s.Must(err)
+	set := func(data map[string][]byte) {
+		s.Try("replace the certificate", func() error {
+			s.Read(secret)
+			secret.Data = data
+			return suite.API.Update(s.Ctx, secret)
+		})
+	}
+	set(map[string][]byte{"ca.crt": other.Cert, "tls.crt": leaf.Cert, "tls.key": leaf.Key})
+	*op = s.start()
+	return func() { set(former) }
+}
+
+func causes(disks *slowdisk.Disks, op **stage.Operator) []cause {
 	return []cause{
+		{"a wrong certificate", func(s *scene) func() { return s.distrust(op) }, []string{"has another certificate authority than the running members trust"}},
 		{"the primary is lost, and failover is manual", func(s *scene) func() {
 			s.change("{replication: {failover: Manual}}")
 			mend := s.hang(s.primary())
@@ -135,11 +166,11 @@ func TestCauses(t *testing.T) {
 		programs := o.Images["docker.io/library/mysql"].Executables
 		programs["mysqld"] = disks.Program(programs["mysqld"])
 	})
-	s.start()
+	op := s.start()
 	s.create("replicas: 3")
 	s.ready(3)
 	s.write()
-	for _, c := range causes(disks) {
+	for _, c := range causes(disks, &op) {
 		mend := c.happen(s)
 		if len(c.words) > 0 {
 			s.Names("mysql", name, c.name, c.words...)

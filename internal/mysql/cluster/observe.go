@@ -149,14 +149,17 @@ func isDown(live *corev1.Pod) bool {
 // ticketWait is the suffix of the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
-// explain replaces the problem of a pod from Kubernetes by the report of the pod's agent. An agent that answers runs, whatever the last
-// termination of its container.
+// explain replaces the problem of a pod from Kubernetes with the report of its agent: an agent that answers runs, whatever the last end of
+// its container. A wrong certificate is the problem of an agent that cannot answer.
 func (obs *Observation) explain(name string) {
 	for i, m := range obs.Members {
+		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem
 		if !m.Answers {
+			if wrong := certificateProblem(obs.Looks[i].Err, name); wrong != "" && obs.Problems[pod] == "" {
+				obs.Problems[pod] = wrong
+			}
 			continue
 		}
-		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem
 		delete(obs.Problems, pod)
 		switch full := obs.Looks[i].Answer.Full; {
 		case full != "": // the full volume causes all other problems

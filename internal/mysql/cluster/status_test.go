@@ -36,6 +36,7 @@ type scene struct {
 	mc      *mysqlv1.MySQLCluster
 	record  replication.Record
 	answers map[int]*mysqlmember.Answer
+	failed  map[int]error // queries without an answer
 	past    memory
 	pods    []pod
 	now     time.Time
@@ -69,6 +70,9 @@ func (s *scene) observed(after time.Duration) Observation {
 				}
 				look.Answer.State = &state
 			}
+		}
+		if err := s.failed[p.Ordinal]; err != nil {
+			look.Answer, look.Err = mysqlmember.Answer{}, err
 		}
 		obs.Looks = append(obs.Looks, look)
 	}

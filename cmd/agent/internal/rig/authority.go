@@ -25,11 +25,15 @@ import (
 
 // Authority is a CA that creates certificates.
 type Authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
+	key       *ecdsa.PrivateKey
+	cert      *x509.Certificate
+	isExpired bool // of the certificates that it makes
 }
 
-// NewAuthority creates a CA.
+// Expired returns the same authority, which makes certificates that have expired.
+func (a *Authority) Expired() *Authority { return &Authority{a.key, a.cert, true} }
+
+// NewAuthority makes an authority.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -47,6 +51,9 @@ func (a *Authority) issue(t testing.TB, name string) (cert, key []byte) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	assert.NilError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
+	if a.isExpired {
+		template.NotAfter = time.Now().Add(-time.Minute)
+	}
 	if ip := net.ParseIP(name); ip != nil {
 		template.IPAddresses = []net.IP{ip}
 	} else {

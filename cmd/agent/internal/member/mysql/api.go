@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
@@ -176,6 +177,23 @@ func ClientTLS(folder string) (*tls.Config, error) {
 		return nil, err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, RootCAs: pool}, nil
+}
+
+// CheckTLS returns the reason why no other member and no operator accepts the member's certificate, or nil.
+func CheckTLS(folder string, now time.Time) error {
+	certificate, pool, err := readTLS(folder)
+	if err != nil {
+		return err
+	}
+	_, err = certificate.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	switch invalid := (x509.CertificateInvalidError{}); {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("the certificate in %s, or its authority, is not valid at this time: it is valid from %s to %s. Members and operator cannot reach one another until it is renewed", folder,
+			certificate.Leaf.NotBefore.Format(time.RFC3339), certificate.Leaf.NotAfter.Format(time.RFC3339))
+	case err != nil:
+		return fmt.Errorf("check the certificate in %s: %w", folder, err)
+	}
+	return nil
 }
 
 func readTLS(folder string) (tls.Certificate, *x509.CertPool, error) {

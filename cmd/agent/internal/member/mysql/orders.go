@@ -29,21 +29,22 @@ type Member struct {
 	// Password is the password of the accounts for replication. Each account belongs to one member.
 	Password string
 
-	mu sync.Mutex // serializes orders
-	// primary is the epoch in which this server was promoted; 0 if it was not.
-	primary     int64
-	unfinished  bool // a promotion has failed after it began
-	stopped     bool
-	ended       bool // the server's process has ended
-	demands     int
-	cutVoters   []int
-	cutOthers   []int
-	cutEnd      mysqlmember.Position
-	cutRevision int64          // revision of cutVoters
-	admitted    map[int]string // member -> server whose password the member's account has; "" for the password of all members
-	progress    Progress
-	source      mysqlmember.Source
-	acks        bool
+	mu sync.Mutex // one order at a time
+	// primary is the epoch that this server was promoted in; 0 for no primary.
+	primary      int64
+	unfinished   bool // a promotion failed half-way
+	stopped      bool
+	ended        bool // the process of the server
+	demands      int
+	cutVoters    []int
+	cutOthers    []int
+	cutEnd       mysqlmember.Position
+	cutRevision  int64          // that cutVoters belong to
+	admitted     map[int]string // for each member, the server whose password its account has; "" for the password of all members
+	progress     Progress
+	source       mysqlmember.Source
+	acks         bool
+	acknowledged uint64 // commits that voters have acknowledged since the start of the server
 }
 
 // Arguments returns the options with which the server must start. After a crash, the server then has nothing of its earlier role.
@@ -357,15 +358,36 @@ func (m *Member) Heartbeat(ctx context.Context, o mysqlmember.Order) error {
 		if m.primary == 0 {
 			return contract.Errorf(contract.ReasonRefused, "this member is no primary: it writes nothing")
 		}
-		if err := c.Limit(time.Now().Add(time.Second)); err != nil {
-			return err
-		}
-		return wrap(run(c, "CREATE DATABASE IF NOT EXISTS d3os_member", "CREATE TABLE IF NOT EXISTS d3os_member.heartbeat (id INT PRIMARY KEY, epoch BIGINT, written TIMESTAMP(6))",
-			fmt.Sprintf("REPLACE INTO d3os_member.heartbeat VALUES (1, %d, NOW(6))", o.Epoch)), "write a heartbeat")
+		return heartbeat(c, o.Epoch)
 	})
 }
 
-// order executes an order: it stores the order's epoch and revision, and then calls effect.
+func heartbeat(c *server.Conn, epoch int64) error {
+	if err := c.Limit(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	return wrap(run(c, makeDatabase, "CREATE TABLE IF NOT EXISTS d3os_member.heartbeat (id INT PRIMARY KEY, epoch BIGINT, written TIMESTAMP(6))",
+		fmt.Sprintf("REPLACE INTO d3os_member.heartbeat VALUES (1, %d, NOW(6))", epoch)), "write a heartbeat")
+}
+
+// Prove writes a row on a primary. An acknowledgement of the row proves that the voter has not promised another epoch: see Acknowledged.
+func (m *Member) Prove(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped || m.primary == 0 || m.unfinished {
+		return nil
+	}
+	return m.session(ctx, func(c *server.Conn) error { return heartbeat(c, m.primary) })
+}
+
+// Acknowledged returns the number of commits that voters had acknowledged when the state was last read.
+func (m *Member) Acknowledged() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.acknowledged
+}
+
+// order executes an order: it stores the order's epoch and revision, and then runs the effect.
 func (m *Member) order(ctx context.Context, o mysqlmember.Order, effect func(*server.Conn) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -111,6 +111,11 @@ func (m *Member) ofPrimary(c *server.Conn, s *mysqlmember.State) error {
 	if err != nil {
 		return fmt.Errorf("read the state of semi-sync: %w", err)
 	}
+	acknowledged, err := status(c, "Rpl_semi_sync_source_yes_tx")
+	if err != nil {
+		return fmt.Errorf("read the acknowledged commits: %w", err)
+	}
+	m.acknowledged, _ = strconv.ParseUint(acknowledged, 10, 64) // 0 without semi-sync
 	s.Unprotected = m.unfinished || m.demands > 0 && on != "ON"
 	return nil
 }

@@ -44,9 +44,15 @@ func MustKill(s mysqlmember.State, since Silence) string {
 	return ""
 }
 
-// Stop ends the server, and refuses all further orders. A server that is not a primary gets SIGTERM. On SIGTERM, MySQL answers OK to
-// waiting commits. Therefore a primary gets SIGTERM only after it is read-only, and no commit waits or can follow. Otherwise Stop kills the
-// server, which loses no acknowledged transaction.
+// MustProve reports whether a primary that neither a voter nor the operator reaches must write a row to prove that a voter still follows it. No
+// row is written while commits wait: their acknowledgements prove the same.
+func MustProve(s mysqlmember.State, since Silence) bool {
+	return s.Role == mysqlmember.RolePrimary && s.Demands > 0 && s.Waiting == 0 && since.Voter > unheard/2 && since.Operator > unheard/2
+}
+
+// Stop ends the server, and refuses all further orders. A server that is not a primary gets SIGTERM. On SIGTERM, MySQL answers OK to waiting
+// commits. So a primary gets SIGTERM only after it has become read-only and no commit waits or may follow; otherwise Stop kills it, which
+// loses no acknowledged transaction.
 func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscall.Signal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -134,12 +134,13 @@ func (s settings) agent() *Agent {
 // pod is a member with an agent in another process.
 type pod struct {
 	settings
-	t        *testing.T
-	operator *http.Client
-	other    *http.Client // with the certificate of a member
-	cmd      *exec.Cmd
-	done     chan struct{}
-	log      string
+	t         *testing.T
+	authority *rig.Authority
+	operator  *http.Client
+	other     *http.Client // with the certificate of a member
+	cmd       *exec.Cmd
+	done      chan struct{}
+	log       string
 }
 
 var networks atomic.Int32
@@ -158,7 +159,7 @@ func pods(t *testing.T, n int) []*pod {
 		dir := t.TempDir()
 		run, err := os.MkdirTemp("", "member-")
 		assert.NilError(t, err)
-		p := &pod{t: t, log: filepath.Join(dir, "log"), settings: settings{
+		p := &pod{t: t, authority: authority, log: filepath.Join(dir, "log"), settings: settings{
 			Root: filepath.Join(dir, "volume"), Ticket: filepath.Join(dir, "ticket"), Secrets: filepath.Join(dir, "secrets"), Databases: filepath.Join(dir, "databases"), Users: filepath.Join(dir, "users"), TLS: filepath.Join(dir, "tls"), Run: run,
 			Program: filepath.Join(rig.Tools(t, server.MySQL), "mysqld"), Hosts: hosts, Ordinal: i,
 		}}

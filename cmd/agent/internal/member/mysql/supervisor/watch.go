@@ -55,6 +55,7 @@ func (a *Agent) watch(ctx context.Context, r *running) {
 	go a.pingSource(ctx, r)
 	go a.keepAccounts(ctx, r)
 	go a.keepEvents(ctx, r)
+	go a.prove(ctx, r)
 	for {
 		select {
 		case <-r.done:
@@ -62,14 +63,44 @@ func (a *Agent) watch(ctx context.Context, r *running) {
 		case <-time.After(poll):
 		}
 		r.mu.Lock()
-		state, since := r.state, mysql.Silence{Agent: time.Since(r.answered)}
+		state, answered := r.state, r.answered
 		r.mu.Unlock()
-		a.mu.Lock()
-		since.Voter, since.Operator = time.Since(a.heard.voter), time.Since(a.heard.operator)
-		a.mu.Unlock()
+		since := a.silence()
+		since.Agent = time.Since(answered)
 		if why := mysql.MustKill(state, since); why != "" {
 			a.killServer(r, why)
 			return
+		}
+	}
+}
+
+// silence returns the times since a voter and the operator reached this agent.
+func (a *Agent) silence() mysql.Silence {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return mysql.Silence{Voter: time.Since(a.heard.voter), Operator: time.Since(a.heard.operator)}
+}
+
+// prove keeps a primary alive that neither a voter nor the operator can reach because its certificate is not valid: connections for replication
+// do not depend on the certificate. The primary writes a row, and is alive if a voter acknowledges it. A replaced primary gets no
+// acknowledgement, because voters promise the next epoch first. Without the certificate as the cause no row is written: the row of a
+// replaced primary would be a surplus.
+func (a *Agent) prove(ctx context.Context, r *running) {
+	said := ""
+	for ctx.Err() == nil {
+		state, _ := r.latest()
+		if mysql.MustProve(state, a.silence()) {
+			if problem := mysql.CheckTLS(a.TLS, time.Now()); problem != nil {
+				if problem.Error() != said {
+					said = problem.Error()
+					_, _ = fmt.Fprintln(a.Log, "certificate:", said)
+				}
+				_ = r.Prove(ctx) // the watchdog acts if no voter acknowledges it
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pings):
 		}
 	}
 }
@@ -82,6 +113,7 @@ func (a *Agent) killServer(r *running, why string) {
 // observe resumes the applier and reserves connections. Then it reads the server's state at intervals.
 func (a *Agent) observe(ctx context.Context, r *running) {
 	isResumed, hasReserved := false, false
+	acknowledged := uint64(0)
 	for ctx.Err() == nil {
 		isResumed = isResumed || r.Resume(ctx) == nil
 		hasReserved = hasReserved || r.Reserve(ctx) == nil
@@ -89,6 +121,10 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 			r.mu.Lock()
 			r.state, r.isKnown, r.answered = state, true, time.Now()
 			r.mu.Unlock()
+			if now := r.Acknowledged(); now != acknowledged { // like a ping, an acknowledgement proves that a voter follows this primary
+				acknowledged = now
+				a.hear(false)
+			}
 		}
 		select {
 		case <-ctx.Done():

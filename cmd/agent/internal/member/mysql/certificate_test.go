@@ -1,0 +1,52 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
+)
+
+// A certificate that other members do not accept is named, whatever is wrong with it.
+func TestCheckTLS(t *testing.T) {
+	t.Parallel()
+	authority, folder := rig.NewAuthority(t), t.TempDir()
+	assert.ErrorContains(t, CheckTLS(folder, time.Now()), "read the certificate in "+folder)
+	authority.Write(t, folder, "db-0")
+	assert.NilError(t, CheckTLS(folder, time.Now()))
+	assert.ErrorContains(t, CheckTLS(folder, time.Now().Add(24*time.Hour)), "is not valid at this time")
+	assert.ErrorContains(t, CheckTLS(folder, time.Now().Add(-24*time.Hour)), "is not valid at this time")
+	authority.Expired().Write(t, folder, "db-0")
+	assert.ErrorContains(t, CheckTLS(folder, time.Now()), "is not valid at this time")
+}
+
+// A primary writes rows to prove that a voter follows it only while neither a voter nor the operator reaches it, and before it would be killed.
+func TestMustProve(t *testing.T) {
+	t.Parallel()
+	primary := mysqlmember.State{Role: mysqlmember.RolePrimary, Demands: 1}
+	waiting, alone := primary, primary
+	waiting.Waiting, alone.Demands = 1, 0
+	for name, c := range map[string]struct {
+		s               mysqlmember.State
+		voter, operator time.Duration
+		want            bool
+	}{
+		"all is well":   {primary, time.Second, time.Second, false},
+		"no voter":      {primary, time.Minute, time.Second, false},
+		"no operator":   {primary, time.Second, time.Minute, false},
+		"neither":       {primary, 6 * time.Second, 6 * time.Second, true},
+		"commits wait":  {waiting, 6 * time.Second, 6 * time.Second, false},
+		"it is alone":   {alone, time.Minute, time.Minute, false},
+		"it is no more": {mysqlmember.State{Role: mysqlmember.RoleReplica, Demands: 1}, time.Minute, time.Minute, false},
+	} {
+		since := Silence{Voter: c.voter, Operator: c.operator}
+		assert.Equal(t, MustProve(c.s, since), c.want, name)
+		assert.Assert(t, !c.want || MustKill(c.s, since) == "", name)
+	}
+}
