@@ -20,8 +20,8 @@ const (
 	// Operator is the DNS name in the operator's certificate. Only the operator may give orders; other certificates of the cluster's
 	// authority may read the state.
 	Operator = "operator"
-	// OrdersVersion is the version of Request. Version 1 added Source.Server, version 2 the passwords of servers.
-	OrdersVersion = 2
+	// OrdersVersion is the version of Request. Version 1 added Source.Server, version 2 the passwords of servers, version 3 Renew.
+	OrdersVersion = 3
 )
 
 // The paths of the API. State, Events and Ping are read by GET, the others are orders by POST.
@@ -77,6 +77,15 @@ const (
 	CommitsWait Commits = "Wait" // sessions wait, and no transaction is committed
 )
 
+// Damage classifies the reason why a replica can never apply what it received. Other errors of the applier may end by themselves.
+type Damage string
+
+// The kinds of damage.
+const (
+	DamageLog  Damage = "Log"  // its relay log cannot be read
+	DamageData Damage = "Data" // its data differs from the primary's, or its relay log cannot be read again after it was renewed
+)
+
 // Position is a position in a binary log.
 type Position struct {
 	File   string `json:"file,omitempty"`
@@ -119,9 +128,11 @@ type Request struct {
 	Server      string `json:"server"`
 	Source      Source `json:"source,omitzero"`
 	Acknowledge bool   `json:"acknowledge,omitempty"`
-	Demands     int    `json:"demands,omitempty"`
-	CutVoters   []int  `json:"cutVoters,omitempty"`
-	CutOthers   []int  `json:"cutOthers,omitempty"`
+	// Renew makes a member with DamageLog drop its relay log, and receive again what it has not applied.
+	Renew     bool  `json:"renew,omitempty"`
+	Demands   int   `json:"demands,omitempty"`
+	CutVoters []int `json:"cutVoters,omitempty"`
+	CutOthers []int `json:"cutOthers,omitempty"`
 	// Servers are the servers of the members that log in with their own passwords, by ordinal.
 	Servers map[int]string `json:"servers,omitempty"`
 }
@@ -197,8 +208,9 @@ type State struct {
 	Connected    bool     `json:"connected,omitempty"`
 	ReadTo       Position `json:"readTo,omitzero"`
 	Lag          int      `json:"lag,omitempty"`
-	// Problem is the last error of the receiver or the applier.
+	// Problem is the last error of the receiver or the applier. Damage classifies it if it is permanent.
 	Problem string `json:"problem,omitempty"`
+	Damage  Damage `json:"damage,omitempty"`
 }
 
 // Event is a scheduled event of the server. A replica stores each event as REPLICA_SIDE_DISABLED: only the primary has the declared status.

@@ -69,6 +69,7 @@ func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	if s.Action == replication.ActionFollow {
 		host, port := c.Source(s.Source.Ordinal)
 		o.Source = mysqlmember.Source{Ordinal: s.Source.Ordinal, Host: host, Port: port, Personal: s.Personal}
+		o.Renew = s.Renew
 		if s.Member.Orders >= 1 { // an older agent refuses the field
 			o.Source.Server = s.Source.Server
 		}

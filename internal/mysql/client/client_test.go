@@ -50,7 +50,7 @@ func TestClient(t *testing.T) {
 	assert.Equal(t, string(read), golden(t, "answer.json"))
 
 	step := replication.Step{
-		Action: replication.ActionFollow, Member: replication.Member{Identity: replication.Identity{Ordinal: 1, Server: "uuid"}, Instance: "i1", Orders: 1}, Epoch: 4, Revision: 9,
+		Action: replication.ActionFollow, Member: replication.Member{Identity: replication.Identity{Ordinal: 1, Server: "uuid"}, Instance: "i1", Orders: 1}, Epoch: 4, Revision: 9, Renew: true,
 		Source: replication.Identity{Ordinal: 2, Server: "uuid2"}, Personal: true, Servers: map[int]string{2: "uuid2"}, Acknowledge: true, Demands: 1, CutVoters: []int{1}, CutOthers: []int{2},
 	}
 	assert.NilError(t, c.Order(t.Context(), step))

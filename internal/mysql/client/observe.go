@@ -175,5 +175,6 @@ func answered(m *replication.Member, a mysqlmember.Answer) {
 	m.Running, m.Role, m.Executed, m.Received = true, s.Role, executed, received
 	m.Writable, m.Servers, m.Personal, m.Epoch, m.Demands, m.Cut, m.End, m.CutEnd, m.Waiting = s.Writable, s.Servers, s.Personal, s.Epoch, s.Demands, s.Cut, s.End, s.CutEnd, s.Waiting
 	m.Source, m.SourceServer, m.Acknowledges, m.Connected, m.ReadTo = s.Source, s.SourceServer, s.Acknowledges, s.Connected, s.ReadTo
+	m.Damage = s.Damage
 	m.CaughtUp = s.Connected && s.Problem == "" && s.Lag <= 1
 }

@@ -214,8 +214,8 @@ func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 	return step
 }
 
-// personalOrders is the first version of orders with a separate password for each server.
-const personalOrders = 2
+// personalOrders is the version of orders from which on each server has a password, and renewOrders that of the order to renew a relay log.
+const personalOrders, renewOrders = 2, 3
 
 // servers returns the servers that a primary admits with separate passwords. They do not include a lost server that still runs. A voter
 // that does not answer keeps its password.

@@ -63,7 +63,14 @@ func behind(o *Observation) {
 	o.Members[1].Executed, o.Members[1].Received = sets[3], sets[3]
 }
 
-// personal makes all members log in with separate passwords of their servers.
+// torn makes member 2 one that cannot read its relay log, and no voter.
+func torn(o *Observation) {
+	o.Record.Voters = o.Record.Voters[:1]
+	m := &o.Members[2]
+	m.Bad, m.CaughtUp, m.Acknowledges, m.Damage, m.Orders = true, false, false, DamageLog, renewOrders
+}
+
+// personal makes all members log in with the passwords of their servers.
 func personal(o *Observation) {
 	o.Members[0].Servers = map[int]string{}
 	for i := range o.Members {
@@ -515,6 +522,28 @@ func TestDecide(t *testing.T) {
 				o.Members[i].UID, o.Members[i].Outdated, o.Members[i].Down = "u", true, true
 			}
 		}, StateRolling, "DeletePod of 0 in 4"},
+		"a reader cannot read its relay log": {func(o *Observation, _ *Want) { torn(o) }, StateJoining, "Follow of 2 in 4"},
+		"a reader has not been damaged for long": {func(o *Observation, _ *Want) {
+			torn(o)
+			o.Members[2].Bad = false
+		}, StateGrowing, ""},
+		"a reader with an older agent cannot read its relay log": {func(o *Observation, _ *Want) {
+			torn(o)
+			o.Members[2].Orders = personalOrders
+		}, StateJoining, "Ticket join:9:0:s1 of 2"},
+		"a reader's data differs": {func(o *Observation, _ *Want) {
+			torn(o)
+			o.Members[2].Damage = DamageData
+		}, StateJoining, "Ticket join:9:0:s1 of 2"},
+		"a voter cannot read its relay log": {func(o *Observation, _ *Want) {
+			voters := o.Record.Voters
+			torn(o)
+			o.Record.Voters, o.Members[2].Acknowledges = voters, true
+		}, StateVoterBad, "Serve of 0 in 4"},
+		"the only voter cannot read its relay log, and it blocks": {func(o *Observation, w *Want) {
+			w.Replicas, w.WhenAlone, o.Record.Voters, o.Members = 2, Block, o.Record.Voters[:1], o.Members[:2]
+			o.Members[1].Bad, o.Members[1].Damage = true, DamageLog
+		}, StateVoterBad, "Record 4: 0 with []/1"},
 		"the loss of both volumes is accepted": {func(o *Observation, w *Want) {
 			o.Members[0], o.Members[1] = Member{Answers: true, Volume: VolumeLost}, Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
 			w.AcceptLoss = "4-9-s1"

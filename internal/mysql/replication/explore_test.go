@@ -227,6 +227,8 @@ func TestExplore(t *testing.T) {
 		"partitions":               formed(t, 2, budget{cuts: 2, writes: 2}),
 		"a late step":              formed(t, 2, budget{crashes: 1, cuts: 1, stale: 1, writes: 2}),
 		"a lost volume":            formed(t, 2, budget{losses: 1, crashes: 1, writes: 2}),
+		"a torn relay log":         formed(t, 2, budget{tears: 1, crashes: 1, writes: 2}),
+		"a torn log, a late step":  formed(t, 2, budget{tears: 1, stale: 1, writes: 2}),
 		"a lost volume, cut links": formed(t, 2, budget{losses: 1, cuts: 1, writes: 2}),
 	}
 	for _, name := range []string{"a switchover, crashes", "a switchover, partitions", "a switchover, a late step"} {

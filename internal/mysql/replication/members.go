@@ -28,6 +28,10 @@ func (c *cluster) voterBad() *Decision {
 		return c.write(StateVoterBad, c.record.next(), nil, "all voters are well again: another revision lets them in")
 	case len(bad) == 0:
 		return nil
+	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0 && !slices.ContainsFunc(bad, func(id Identity) bool { return !c.at(id.Ordinal).isDamaged() }):
+		next := c.alone()
+		next.Acknowledgements = 1
+		return c.write(StateVoterBad, next, []Proof{serves}, "no voter can apply what it receives: commits wait until a member can")
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0 && cut:
 		return c.write(StateVoterBad, c.record.next(), nil, "no voter is well, and spec.replication.whenAlone is Block: another revision lets all of them in")
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0:
@@ -52,7 +56,7 @@ func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 			bad = append(bad, id)
 		case hasMore:
 			errant = append(errant, id)
-		case m.Bad && isCopy:
+		case m.Bad && isCopy && !m.isDamaged():
 			lagging = append(lagging, id)
 		case m.Bad:
 			bad = append(bad, id)
@@ -166,17 +170,20 @@ func isFrom(source, server string) bool {
 	return source == server || strings.HasPrefix(source, server+":")
 }
 
-// errant makes two kinds of members copy the data again: members with transactions that the primary lacks, and members that can never
-// follow the primary.
+// errant makes three kinds of members join again: members with transactions that the primary lacks, members that can never follow the
+// primary, and members that can never apply what they received. If only the relay log of a member is damaged, it receives that again.
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
 	if !answers {
 		return nil
 	}
 	for _, m := range c.others() {
-		hasMore := !p.Executed.Contains(m.Received)
-		if m.Ordinal >= c.want.Replicas || !hasMore && !c.cannotFollow(m, p) || m.isJoining(p.Identity) {
+		hasMore, isBehind := !p.Executed.Contains(m.Received), c.cannotFollow(m, p)
+		if m.Ordinal >= c.want.Replicas || !hasMore && !isBehind && !m.isDamaged() || m.isJoining(p.Identity) {
 			continue
+		}
+		if !hasMore && !isBehind && m.Damage == DamageLog && m.Orders >= renewOrders {
+			return c.renew(m, p)
 		}
 		if hasMore && (p.Waiting > 0 || p.Busy && !isErrant(m, p)) || m.Role == RolePrimary {
 			c.notes = append(c.notes, "commits wait: further transactions of other members are judged after that")
@@ -190,6 +197,10 @@ func (c *cluster) errant() *Decision {
 			return c.write(StateErrant, c.record.next(), nil, "member %d joined, and has other transactions again: another revision lets it try once more", m.Ordinal)
 		}
 		step := c.ticket(m, JoinTicket(c.record, p.Identity))
+		if !hasMore && !isBehind {
+			step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactDamaged}, {Member: p, Fact: FactServes}}
+			return c.do(StateJoining, step, "member %d cannot apply what it received: its data is set aside, and it joins again", m.Ordinal)
+		}
 		if !hasMore {
 			step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactBehind}, {Member: p, Fact: FactServes}}
 			return c.do(StateJoining, step, "member %d lacks what the primary has removed from its logs: its data is set aside, and it joins again", m.Ordinal)
@@ -200,7 +211,15 @@ func (c *cluster) errant() *Decision {
 	return nil
 }
 
-// join makes members without data copy the data, and members with data follow.
+// renew makes a member drop its relay log, which cannot be read. The member is no voter, and the primary has all that it received.
+func (c *cluster) renew(m, p Member) *Decision {
+	step := c.order(ActionFollow, m)
+	step.Source, step.Renew, step.Personal = p.Identity, true, p.Orders >= personalOrders
+	step.Proof = []Proof{{Member: m, Fact: FactDamaged}, {Member: p, Fact: FactServes}}
+	return c.do(StateJoining, step, "member %d cannot read its relay log: it receives again what it has not applied", m.Ordinal)
+}
+
+// join copies data to members without data, and makes members with data follow.
 func (c *cluster) join() *Decision {
 	p, answers := c.primary()
 	if !answers {

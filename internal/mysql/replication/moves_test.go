@@ -33,7 +33,7 @@ func (w *world) moves(broken rules, visit func(how string, next world, harm stri
 		if m.role == RolePrimary && m.server != 0 {
 			w.primaryMoves(i, broken, visit)
 		}
-		if m.written != m.received && m.role != RolePrimary {
+		if m.written != m.received && m.role != RolePrimary && !m.torn {
 			next := *w
 			missing := m.received &^ m.written
 			next.members[i].written |= missing & -missing
@@ -142,7 +142,7 @@ func (w *world) useTicket(i int, broken rules) string {
 			return "" // a copy waits while a commit waits
 		}
 		w.servers++
-		m.server, m.used, m.role, m.acknowledges = w.servers, t, RoleNone, false
+		m.server, m.used, m.role, m.acknowledges, m.torn = w.servers, t, RoleNone, false, false
 		m.written, m.received, m.done = p.done, p.done, p.done // no commit waits
 		m.revision = t.revision
 	}
@@ -183,6 +183,12 @@ func (w *world) faults(broken rules, visit func(how string, next world, harm str
 			next.left.losses--
 			next.members[i] = mMember{uid: m.uid + 1} // the pod is replaced, without a ticket
 			visit(fmt.Sprintf("the volume of %d is lost", i), next, "")
+		}
+		if w.left.tears > 0 && m.up && m.role != RolePrimary && m.received != m.written {
+			next := *w
+			next.left.tears--
+			next.members[i].torn = true
+			visit(fmt.Sprintf("the relay log of %d is torn", i), next, "")
 		}
 		if w.left.cuts > 0 && w.unseen>>i&1 == 0 {
 			next := *w

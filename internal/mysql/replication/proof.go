@@ -66,6 +66,8 @@ func (c *cluster) replicaHolds(m Member, p Proof) bool {
 	case FactAhead:
 		p, answers := c.primary()
 		return answers && p.Role == RoleNone && p.lacksOwn(m)
+	case FactDamaged:
+		return m.Role != RolePrimary && m.Damage != "" && !c.record.IsVoter(m.Identity) && c.at(c.record.Primary.Ordinal).Executed.Contains(m.Received)
 	case FactBehind:
 		p := c.at(c.record.Primary.Ordinal)
 		return m.Role != RolePrimary && p.Executed.Contains(m.Received) && c.cannotFollow(m, p)

@@ -89,6 +89,15 @@ const (
 	RolePrimary = mysqlmember.RolePrimary
 )
 
+// Damage is the reason why a replica can never apply what it received.
+type Damage = mysqlmember.Damage
+
+// The kinds of damage.
+const (
+	DamageLog  = mysqlmember.DamageLog
+	DamageData = mysqlmember.DamageData
+)
+
 // Position is a position in a binary log.
 type Position = mysqlmember.Position
 
@@ -163,7 +172,9 @@ type Member struct {
 	Connected    bool
 	ReadTo       Position
 	CaughtUp     bool
-	// Routed reports whether the Service selects the pod.
+	// Damage is the reason why it can never apply what it received; empty for none.
+	Damage Damage
+	// Routed reports whether the Service points to it.
 	Routed bool
 }
 
@@ -181,7 +192,10 @@ func (m Member) hasOther(id Identity) bool {
 	return m.hasNoData() || m.Answers && m.Volume == VolumeOwn && m.Server != "" && m.Identity != id
 }
 
-// drained reports whether the relay log is completely applied.
+// isDamaged reports whether a replica has been unable to apply what it received for a time, and can never apply it.
+func (m Member) isDamaged() bool { return m.Bad && m.Damage != "" }
+
+// drained reports whether the relay log is applied.
 func (m Member) drained() bool { return m.Executed.Contains(m.Received) }
 
 // WhenAlone selects the behaviour of a primary without a copy.

@@ -39,7 +39,8 @@ type Step struct {
 
 	Source      Identity
 	Acknowledge bool
-	Personal    bool // the member logs in with the separate password of its server
+	Renew       bool // the member drops its relay log
+	Personal    bool // the member logs in with the password that only its server has
 	Demands     int
 	// Servers are the servers with separate passwords, by the ordinals of their members.
 	Servers map[int]string
@@ -66,17 +67,18 @@ type Fact string
 
 // The facts.
 const (
-	FactEmpty    Fact = "Empty"    // the volume has no data
-	FactSingle   Fact = "Single"   // the volume has the data of a single server, with the observed mark
-	FactPromised Fact = "Promised" // the promise and the received transactions are as observed
-	FactDrained  Fact = "Drained"  // the member has applied everything that it has received
-	FactHasLog   Fact = "HasLog"   // the member has the primary's log up to Position, and is connected
-	FactCut      Fact = "Cut"      // the primary refuses the observed connections
-	FactServes   Fact = "Serves"   // the member is the primary of this epoch and revision, with the observed demands
-	FactSilent   Fact = "Silent"   // the member does not answer, or its data is lost
-	FactErrant   Fact = "Errant"   // the member has a transaction that the primary lacks
-	FactBehind   Fact = "Behind"   // the member has no transaction that the primary lacks, but lacks one that the primary's logs no longer have
-	FactAhead    Fact = "Ahead"    // the member has a transaction of the primary's server that the read-only primary lacks
+	FactEmpty    Fact = "Empty"    // its volume has no data
+	FactSingle   Fact = "Single"   // its volume has the data of one server, with the mark as observed
+	FactPromised Fact = "Promised" // its promise and received transactions are as observed
+	FactDrained  Fact = "Drained"  // it applied all that it received
+	FactHasLog   Fact = "HasLog"   // it has the primary's log up to Position, and is connected
+	FactCut      Fact = "Cut"      // the primary refuses connections as observed
+	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
+	FactSilent   Fact = "Silent"   // it does not answer, or its data is lost
+	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
+	FactBehind   Fact = "Behind"   // it has no such transaction, and lacks one that the primary's logs do not have any more
+	FactDamaged  Fact = "Damaged"  // it can never apply what it received, and the primary has all of that
+	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
 )
 
 // State is the state of the database.

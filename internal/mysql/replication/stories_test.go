@@ -104,7 +104,7 @@ func TestStories(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, decide Decider) *teller {
 		t.Helper()
-		return &teller{T: t, world: formed(t, 2, budget{crashes: 2, cuts: 4, losses: 1, writes: 3}), decide: decide}
+		return &teller{T: t, world: formed(t, 2, budget{crashes: 2, cuts: 4, losses: 1, writes: 3, tears: 2}), decide: decide}
 	}
 	healthy := func(s *teller) {
 		s.Helper()
@@ -185,6 +185,28 @@ func TestStories(t *testing.T) {
 		})
 		if control.passes(); control.harm == "" {
 			t.Error("without the comparison of revisions, the story finds no loss")
+		}
+	})
+	t.Run("relay logs are torn", func(t *testing.T) {
+		t.Parallel()
+		s := begin(t, Decide)
+		s.happens("0 writes", "1 receives", "2 receives", "2 applies", "the relay log of 1 is torn", "0 writes", "1 receives", "2 receives")
+		data := s.members[1].server
+		healthy(s)
+		if s.members[1].server != data || s.acked != 3 {
+			t.Errorf("the member copies the data, although only its relay log is lost: %+v", s.world)
+		}
+		s.happens("0 writes", "1 receives", "2 receives", "1 applies", "the relay log of 2 is torn")
+		data = s.members[2].server
+		s.decide = func(want Want, o Observation) Decision {
+			for i := range o.Members {
+				o.Members[i].Orders = 0 // agents that cannot renew a relay log
+			}
+			return Decide(want, o)
+		}
+		healthy(s)
+		if s.members[2].server == data || s.acked != 7 {
+			t.Errorf("the member does not join again: %+v", s.world)
 		}
 	})
 	t.Run("the operator ends after a promise", func(t *testing.T) {

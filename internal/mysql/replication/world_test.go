@@ -25,7 +25,8 @@ var errRefused = errors.New("refused")
 type mMember struct {
 	up                         bool
 	outdated                   bool
-	uid                        uint8 // UID of its pod
+	torn                       bool  // its relay log cannot be read
+	uid                        uint8 // of its pod
 	server                     uint8 // 0: an empty volume
 	written, received          uint8
 	promised, revision         uint8
@@ -69,7 +70,7 @@ type mStep struct {
 	ticket              mTicket
 	epoch, revision     uint8
 	source              uint8
-	acknowledge         bool
+	acknowledge, renew  bool
 	demands             uint8
 	cutVoters, cutOther uint8
 	record              mRecord
@@ -77,7 +78,7 @@ type mStep struct {
 }
 
 // budget limits the faults that may still happen.
-type budget struct{ crashes, cuts, losses, stale, writes uint8 }
+type budget struct{ crashes, cuts, losses, stale, writes, tears uint8 }
 
 // rules are the rules that a negative control breaks.
 type rules struct{ gracefulDemotion, learnerAcknowledges, anyRevision, timeout, noPromiseOnDisk, clearsCut, hastyDemotion bool }
@@ -259,7 +260,7 @@ func (w *world) busy() (o Observation, is bool) {
 // needless describes a step that replaces a member's data although the primary has all of this data.
 func (w *world) needless(s *Step) string {
 	m, p := &w.members[s.Member.Ordinal], &w.members[w.record.primary.ordinal]
-	if s.Action == ActionTicket && strings.HasPrefix(s.Ticket, "join:") && m.server != 0 && m.received&^p.written == 0 {
+	if s.Action == ActionTicket && strings.HasPrefix(s.Ticket, "join:") && m.server != 0 && !m.torn && m.received&^p.written == 0 {
 		return fmt.Sprintf("the data of member %d is set aside, and the primary has all of it", s.Member.Ordinal)
 	}
 	return ""
@@ -300,6 +301,9 @@ func (w *world) view() Observation {
 			p := &w.members[m.source]
 			seen.Bad = !seen.Connected && (p.cutVoters|p.cutOthers)&(1<<i) == 0
 		}
+		if m.torn && m.role != RolePrimary {
+			seen.Damage, seen.Orders, seen.Bad, seen.CaughtUp = DamageLog, renewOrders, true, false
+		}
 		o.Members[i] = seen
 	}
 	return o
@@ -308,7 +312,7 @@ func (w *world) view() Observation {
 func pack(s *Step) mStep {
 	m := mStep{
 		action: s.Action, member: uint8(s.Member.Ordinal), uid: serverNumber(s.Member.UID), server: serverNumber(s.Member.Server), epoch: uint8(s.Epoch), revision: uint8(s.Revision),
-		source: uint8(s.Source.Ordinal), acknowledge: s.Acknowledge, demands: uint8(s.Demands), cutVoters: maskOf(s.CutVoters), cutOther: maskOf(s.CutOthers), was: uint8(s.Was.Revision),
+		source: uint8(s.Source.Ordinal), acknowledge: s.Acknowledge, renew: s.Renew, demands: uint8(s.Demands), cutVoters: maskOf(s.CutVoters), cutOther: maskOf(s.CutOthers), was: uint8(s.Was.Revision),
 	}
 	if s.Record != nil {
 		m.record = packRecord(*s.Record)
@@ -364,6 +368,12 @@ func (w *world) take(s mStep, broken rules) error {
 	case ActionFollow:
 		if m.role == RolePrimary {
 			return errRefused
+		}
+		if s.renew {
+			if !m.torn {
+				return errRefused
+			}
+			m.torn, m.received, m.role = false, m.written, RoleNone
 		}
 		isSame := m.role == RoleReplica && m.source == s.source && m.acknowledges == s.acknowledge
 		if m.written != m.received && !isSame { // the member stops, applies its relay log, and refuses the order

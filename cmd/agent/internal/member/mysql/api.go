@@ -37,6 +37,7 @@ type Orders interface {
 	State(ctx context.Context) (mysqlmember.State, error)
 	Promise(ctx context.Context, epoch int64) error
 	Follow(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source, acknowledge bool) error
+	Renew(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source) error
 	Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error
 	Heartbeat(ctx context.Context, o mysqlmember.Order) error
 	Demote(ctx context.Context, o mysqlmember.Order) error
@@ -73,6 +74,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	act := map[string]func(context.Context, mysqlmember.Request) error{
 		mysqlmember.PathPromise: func(ctx context.Context, q mysqlmember.Request) error { return orders.Promise(ctx, q.Epoch) },
 		mysqlmember.PathFollow: func(ctx context.Context, q mysqlmember.Request) error {
+			if q.Renew {
+				return orders.Renew(ctx, q.Order, q.Source)
+			}
 			return orders.Follow(ctx, q.Order, q.Source, q.Acknowledge)
 		},
 		mysqlmember.PathServe: func(ctx context.Context, q mysqlmember.Request) error {

@@ -48,6 +48,10 @@ func (k *taken) Follow(_ context.Context, o mysqlmember.Order, s mysqlmember.Sou
 	return k.note("follow %v %v %v", o, s, acknowledge)
 }
 
+func (k *taken) Renew(_ context.Context, o mysqlmember.Order, s mysqlmember.Source) error {
+	return k.note("renew %v %v", o, s)
+}
+
 func (k *taken) Serve(_ context.Context, o mysqlmember.Order, demands int, voters, others []int, servers map[int]string) error {
 	return k.note("serve %v %d %v %v %v", o, demands, voters, others, servers)
 }
@@ -101,6 +105,7 @@ func TestAPI(t *testing.T) {
 	}{
 		{operator, "POST", "/promise", "{" + for1 + "}", 200, "", "promise 4"},
 		{operator, "POST", "/follow", "{" + for1 + `,"source":{"ordinal":1,"host":"h","port":3306},"acknowledge":true}`, 200, "", "follow {4 9} {1 h 3306  false} true"},
+		{operator, "POST", "/follow", "{" + for1 + `,"source":{"ordinal":1,"host":"h","port":3306},"renew":true}`, 200, "", "renew {4 9} {1 h 3306  false}"},
 		{operator, "POST", "/serve", "{" + for1 + `,"demands":1,"cutVoters":[1],"cutOthers":[2],"servers":{"2":"u"}}`, 200, "", "serve {4 9} 1 [1] [2] map[2:u]"},
 		{operator, "POST", "/heartbeat", "{" + for1 + "}", 200, "", "heartbeat {4 9}"},
 		{operator, "POST", "/demote", "{" + for1 + "}", 200, "", "demote {4 9}"},

@@ -44,6 +44,7 @@ type Member struct {
 	progress     Progress
 	source       mysqlmember.Source
 	acks         bool
+	renewed      bool   // the relay log was dropped since the start of the server
 	acknowledged uint64 // commits that voters have acknowledged since the start of the server
 }
 
@@ -148,27 +149,32 @@ func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmemb
 		if err := stopApplier(c); err != nil {
 			return err
 		}
-		password := m.Password
-		if from.Personal {
-			own, err := c.Value("SELECT @@GLOBAL.server_uuid")
-			if err != nil {
-				return fmt.Errorf("read the server's UUID: %w", err)
-			}
-			password = passwordOf(m.Password, own)
-		}
-		err = run(c, enabled, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %d, SOURCE_USER = %s, SOURCE_PASSWORD = %s, "+
-			"SOURCE_AUTO_POSITION = 1, SOURCE_SSL = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 4294967295, SOURCE_HEARTBEAT_PERIOD = 1, GET_SOURCE_PUBLIC_KEY = 1",
-			server.Literal(from.Host), from.Port, server.Literal(Account(m.Ordinal)), server.Literal(password)), "START REPLICA")
-		if err != nil {
-			return fmt.Errorf("follow member %d: %w", from.Ordinal, err)
-		}
-		m.source, m.acks = from, acknowledge
-		return nil
+		return m.receive(c, from, acknowledge, enabled)
 	})
 }
 
-// Resume starts the applier if an earlier server left an unapplied relay log. A server starts without replication, and other orders are
-// refused until the relay log is applied.
+// receive makes a server without a receiver and an applier receive from a source. enabled is the statement that sets acknowledge.
+func (m *Member) receive(c *server.Conn, from mysqlmember.Source, acknowledge bool, enabled string) error {
+	password := m.Password
+	if from.Personal {
+		own, err := c.Value("SELECT @@GLOBAL.server_uuid")
+		if err != nil {
+			return fmt.Errorf("read the server's UUID: %w", err)
+		}
+		password = passwordOf(m.Password, own)
+	}
+	err := run(c, enabled, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %d, SOURCE_USER = %s, SOURCE_PASSWORD = %s, "+
+		"SOURCE_AUTO_POSITION = 1, SOURCE_SSL = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 4294967295, SOURCE_HEARTBEAT_PERIOD = 1, GET_SOURCE_PUBLIC_KEY = 1",
+		server.Literal(from.Host), from.Port, server.Literal(Account(m.Ordinal)), server.Literal(password)), "START REPLICA")
+	if err != nil {
+		return fmt.Errorf("follow member %d: %w", from.Ordinal, err)
+	}
+	m.source, m.acks = from, acknowledge
+	return nil
+}
+
+// Resume starts the applier if an earlier server left a relay log that is not applied. A server starts without replication, and no order
+// changes that of a member before its relay log is applied.
 func (m *Member) Resume(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

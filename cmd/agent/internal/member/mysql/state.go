@@ -79,6 +79,7 @@ func (m *Member) replica(s *mysqlmember.State, row map[string]string) {
 	if s.Problem = row["Last_SQL_Error"]; s.Problem == "" {
 		s.Problem = row["Last_IO_Error"]
 	}
+	s.Damage = m.damage(row)
 	if s.Problem == "" && s.Role == mysqlmember.RoleReplica && row["Replica_SQL_Running"] != "Yes" {
 		s.Problem = "the applier does not run" // the lag is unknown
 	}

@@ -27,6 +27,9 @@ const (
 	look = 500 * time.Millisecond
 	// pings is the interval at which a voter pings its primary.
 	pings = 2 * time.Second
+	// reapply is the interval at which an applier that has ended with an error is started again. The operator judges a member as bad after
+	// ten seconds.
+	reapply = 30 * time.Second
 )
 
 // hear records that a request of the operator or of a voter has arrived.
@@ -113,7 +116,7 @@ func (a *Agent) killServer(r *running, why string) {
 // observe resumes the applier and reserves connections. Then it reads the server's state at intervals.
 func (a *Agent) observe(ctx context.Context, r *running) {
 	isResumed, hasReserved := false, false
-	acknowledged := uint64(0)
+	acknowledged, reapplied := uint64(0), time.Now()
 	for ctx.Err() == nil {
 		isResumed = isResumed || r.Resume(ctx) == nil
 		hasReserved = hasReserved || r.Reserve(ctx) == nil
@@ -124,6 +127,10 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 			if now := r.Acknowledged(); now != acknowledged { // like a ping, an acknowledgement proves that a voter follows this primary
 				acknowledged = now
 				a.hear(false)
+			}
+			if state.Role == mysqlmember.RoleReplica && state.Problem != "" && time.Since(reapplied) > reapply {
+				reapplied = time.Now()
+				_ = r.Reapply(ctx) // the state has the applier's error
 			}
 		}
 		select {

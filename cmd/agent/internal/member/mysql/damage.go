@@ -1,0 +1,76 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
+)
+
+var (
+	// logErrors are the errors of an applier that cannot read its relay log: "Relay log read failure" (two numbers), and "Corrupted
+	// replication event was detected".
+	logErrors = []string{"1594", "13121", "1610"}
+	// dataErrors are the errors of an applier whose data differs from the source's: rows that exist or are missing, and objects that exist or
+	// are missing.
+	dataErrors = []string{"1032", "1062", "1007", "1008", "1049", "1050", "1051", "1054", "1060", "1061", "1091", "1146", "1304", "1305", "1359", "1360", "1396", "1452", "1537", "1539"}
+)
+
+// damage returns the kind of damage of a replica whose applier has ended; "" for none.
+func (m *Member) damage(row map[string]string) mysqlmember.Damage {
+	switch code := row["Last_SQL_Errno"]; {
+	case row["Replica_SQL_Running"] == "Yes":
+	case slices.Contains(dataErrors, code), slices.Contains(logErrors, code) && m.renewed:
+		return mysqlmember.DamageData
+	case slices.Contains(logErrors, code):
+		return mysqlmember.DamageLog
+	}
+	return ""
+}
+
+// Renew makes a server drop a relay log that it cannot read, and receive from a source what it has not applied. It does not acknowledge. The
+// caller must know that the source has all that the member received, and that no promise depends on this member's copy.
+func (m *Member) Renew(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source) error {
+	return m.order(ctx, o, func(c *server.Conn) error {
+		if m.primary != 0 {
+			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: it does not follow member %d", m.primary, from.Ordinal)
+		}
+		row, err := c.Named("SHOW REPLICA STATUS")
+		if err != nil {
+			return fmt.Errorf("read the replication status: %w", err)
+		}
+		if m.damage(row) != mysqlmember.DamageLog {
+			return contract.Errorf(contract.ReasonRefused, "the relay log is kept: the member can read it, or has renewed it before")
+		}
+		if err := stopApplier(c); err != nil {
+			return err
+		}
+		m.source, m.acks, m.renewed = mysqlmember.Source{}, false, true
+		if err := run(c, "RESET REPLICA ALL"); err != nil {
+			return fmt.Errorf("drop the relay log: %w", err)
+		}
+		return m.receive(c, from, false, "SET GLOBAL rpl_semi_sync_replica_enabled = OFF")
+	})
+}
+
+// Reapply starts an applier again that has ended with an error which may have passed, such as that of a full disk.
+func (m *Member) Reapply(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped || m.primary != 0 || m.unfinished {
+		return nil
+	}
+	return m.session(ctx, func(c *server.Conn) error {
+		row, err := c.Named("SHOW REPLICA STATUS")
+		if err != nil || !receives(row) || row["Replica_SQL_Running"] != "No" || row["Last_SQL_Errno"] == "0" || m.damage(row) != "" {
+			return err
+		}
+		return wrap(run(c, "START REPLICA SQL_THREAD"), "start the applier again")
+	})
+}
