@@ -85,6 +85,11 @@ func TestLosses(t *testing.T) {
 		do            func(ordinal int)
 	}{
 		{"the pod of the primary is killed", 20 * time.Second, 12 * time.Second, func(ordinal int) { s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "mysql")) }},
+		{"the primary hangs", 20 * time.Second, 12 * time.Second, func(ordinal int) {
+			mend := s.hang(ordinal)
+			writer.again(time.Now())
+			mend()
+		}},
 		{"the node of the primary fails", 20 * time.Second, 12 * time.Second, func(ordinal int) {
 			node := s.pod(ordinal).Spec.NodeName
 			s.Must(s.StopNode(s.Ctx, node))
