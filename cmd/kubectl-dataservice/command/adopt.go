@@ -46,7 +46,7 @@ func (p *cli) adoptCommand() *cobra.Command {
 			"original database into a new database, and --finish moves the services to the new database. The report lists their steps, and when\n" +
 			"writes stop. Until --finish has requested the cut-over, --undo restores all objects and the spec. Each flag can be interrupted and\n" +
 			"repeated. The command has your rights: it needs the role edit and the right to patch DataServices.\n\n" +
-			"Exit codes: 0 nothing prevents the action, or it is complete; 1 something prevents the action; 2 an error.",
+			"Exit codes: 0: nothing prevents the action, or it is complete; 1: something prevents the action; 2: an error.",
 		Example: "  kubectl dataservice adopt platform\n  kubectl dataservice adopt platform --apply\n  kubectl dataservice adopt platform --copy\n" +
 			"  kubectl dataservice adopt platform --finish\n  kubectl dataservice adopt platform --undo",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),

@@ -75,7 +75,7 @@ func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlag
 		Use:   "kubectl-dataservice",
 		Short: "See, understand and steer DataServices",
 		Long: "See, understand and steer DataServices, with your own rights.\n\n" +
-			"Exit codes: 0 yes (ready, nothing wrong, no difference), 1 no, 2 an error.",
+			"Exit codes: 0: ready, no problem or no difference; 1: not ready, a problem or a difference; 2: an error.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl dataservice"},
 		SilenceUsage:  true,
 		SilenceErrors: true,

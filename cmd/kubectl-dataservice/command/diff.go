@@ -36,7 +36,7 @@ func (p *cli) diffCommand() *cobra.Command {
 			"create, update, replace and delete, and the pods that would restart. The plugin decides as the operator does; it does not\n" +
 			"predict quotas and admission policies. It only reads. For users who may read Secrets it compares these, too,\n" +
 			"and prints only the names of their keys.\n\n" +
-			"Exit codes: 0 no difference, 1 there is one, 2 an error.",
+			"Exit codes: 0: no difference; 1: at least one difference; 2: an error.",
 		Example: "  kubectl dataservice diff -f platform.yaml --summary\n  kubectl dataservice diff platform",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

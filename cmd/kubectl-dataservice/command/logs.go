@@ -29,7 +29,7 @@ func (p *cli) logsCommand() *cobra.Command {
 		Short: "Show the logs of all containers of a DataService",
 		Long: "Show the logs of all containers of a DataService, or of one component, each line with its pod and container. Of a container\n" +
 			"that waits for its next start, the log of its last run is shown.\n\n" +
-			"Exit codes: 0 all logs were read, 1 one or more were not, 2 an error.",
+			"Exit codes: 0: all logs were read; 1: at least one was not; 2: an error.",
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster()

@@ -40,7 +40,7 @@ func (p *cli) restoreCommand() *cobra.Command {
 			"creates a DataRestore, which needs the right to create one. The database that runs is not touched, and nothing is switched. Without\n" +
 			"--database it is a rehearsal, and its volume goes with the DataRestore. An interrupt ends only the command.\n\n" +
 			"Without --backup, --to-time and --to-position it lists the backups and restores that have an object in the cluster.\n\n" +
-			"Exit codes: 0 it was restored and checked, 1 it has failed, 2 an error.",
+			"Exit codes: 0: the backup was restored and checked; 1: the restore failed; 2: an error.",
 		Example: "  kubectl dataservice restore platform\n  kubectl dataservice restore platform --backup latest\n" +
 			"  kubectl dataservice restore platform --to-time 2026-01-02T15:30:00Z --database mysql-restored\n" +
 			"  kubectl dataservice restore platform --backup 20260102T150405Z-0a1b2c3d --to-position binlog.000002:1234",

@@ -34,7 +34,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 		Long: "Show what an operator of this plugin's version would do to the existing DataServices: which pods would restart, which objects\n" +
 			"would be replaced. Use the plugin of the version that you want to install. It has that version's charts and default images; where\n" +
 			"your installation sets others (RELATED_IMAGE_*), give its manifest.\n\n" +
-			"Exit codes: 0 nothing changes, 1 something does, 2 an error.",
+			"Exit codes: 0: nothing changes; 1: something changes; 2: an error.",
 		Example: "  kubectl dataservice upgrade-check -A\n  kubectl dataservice upgrade-check -A --manifest dist/install.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -32,8 +32,9 @@ func (p *cli) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Compare the plugin's version with the operator's",
-		Long:  "Compare the plugin's version with the operator's.\n\nExit codes: 0 the same, or not known, 1 different, 2 an error.",
-		Args:  cobra.NoArgs,
+		Long: "Compare the plugin's version with the operator's.\n\n" +
+			"Exit codes: 0: the versions are equal or not known; 1: the versions differ; 2: an error.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.cluster()
 			if err != nil {

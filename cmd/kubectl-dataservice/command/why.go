@@ -42,7 +42,7 @@ func (p *cli) whyCommand() *cobra.Command {
 			"log and its events. The first line is the cause, the second the object to look at. redis/NAME, etcd/NAME, mysql/NAME,\n" +
 			"databackup/NAME and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a MySQLCluster, a DataBackup and a DataRestore;\n" +
 			"appservice/NAME, modelbox/NAME and crontab/NAME about an AppService, a ModelBox and a CronTab.\n\n" +
-			"Exit codes: 0 nothing is wrong (even while a rollout continues), 1 something is, 2 an error.",
+			"Exit codes: 0: nothing is wrong, also during a rollout; 1: something is wrong; 2: an error.",
 		Example: "  kubectl dataservice why platform\n  kubectl dataservice why platform auth\n  kubectl dataservice why etcd/my-etcd-cluster",
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
