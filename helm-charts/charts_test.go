@@ -35,7 +35,7 @@ const (
 	namespace   = "data"
 )
 
-// charts are the folders of all charts except the library.
+// charts returns the folders of all charts except the library, and fails the test if a folder is missing or unknown.
 func charts(t *testing.T) []string {
 	t.Helper()
 	entries, err := fs.ReadDir(helmcharts.FS, ".")

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// backEnds are the services of the product that run on Spring Boot.
+// backEnds returns the services of the product that run on Spring Boot: all except web.
 func backEnds(t *testing.T) []string {
 	t.Helper()
 	entries, err := fs.ReadDir(helmcharts.FS, "microservice/services")
@@ -30,7 +30,7 @@ func backEnds(t *testing.T) []string {
 	return names
 }
 
-// backEndValues are the values that each back end needs.
+// backEndValues returns the values that a back end needs.
 func backEndValues(service string) string {
 	return "{service: " + service + `, endpoints: {mysql: {url: "mysql://mysql.data.svc:3306"}, eureka: {url: "http://eureka.data.svc:8761"}},
 credentials: {mysql: {secretName: mysql}, platform: {secretName: platform}}}`

@@ -56,7 +56,8 @@ func (p *redisPod) write(name, text string) {
 	assert.NilError(p, os.WriteFile(file, []byte(text), 0o700))
 }
 
-// server is a redis-server that prints its configuration. For a configuration on its input, it prints the first unknown line, like Redis.
+// server writes a redis-server that prints its configuration. For a configuration on its input, it prints the first unknown line, like
+// Redis.
 func (p *redisPod) server(version string) {
 	p.Helper()
 	p.write("bin/redis-server", `#!/bin/sh

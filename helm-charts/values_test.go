@@ -46,7 +46,7 @@ func made(t *testing.T, chart, values string) objects {
 	return found
 }
 
-// refused is the error of values that do not render.
+// refused returns the error of values that do not render. It fails the test if they render.
 func refused(t *testing.T, chart, values string) string {
 	t.Helper()
 	renderer, err := render.New(kubeVersion)
@@ -85,7 +85,7 @@ func named(list any, name string) map[string]any {
 	return nil
 }
 
-// flow is a value as JSON, to compare with.
+// flow returns a value as JSON, to compare with.
 func flow(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -167,7 +167,7 @@ func TestValuesOfPlainHelm(t *testing.T) {
 	assert.Assert(t, sum != nil && sum != "theirs", "%v", sum)
 }
 
-// mysqlPod is the spec of the pods of mysql.
+// mysqlPod returns the spec of the pods of mysql.
 func mysqlPod(t *testing.T, values string) any {
 	t.Helper()
 	return at(made(t, component.ChartMySQL, values)["StatefulSet/mysql-dataservice"], "spec", "template", "spec")

@@ -120,7 +120,8 @@ func reapOrphans(ctx context.Context, command *cron.Command) {
 	}
 }
 
-// checkCron is the readiness probe: it prints the reason why the last run did not succeed.
+// checkCron executes the readiness probe: it prints the answer of the cron agent at an address, and returns the exit code. If the last
+// run did not succeed, the answer has the reason.
 func checkCron(address string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -24,7 +24,8 @@ const (
 	envCheckPassword = "MYSQL_PASSWORD"
 )
 
-// pingServer is the readiness probe of a MySQL or MariaDB server that runs elsewhere: it logs in as the services do, and ends the session.
+// pingServer executes the readiness probe of a MySQL or MariaDB server that runs elsewhere, and returns the exit code. It logs in with
+// the account of the services, and ends the session.
 func pingServer(arguments []string) int {
 	flags := flag.NewFlagSet("ping", flag.ContinueOnError)
 	timeout := flags.Duration("timeout", 7*time.Second, "time for the connection and the login")

@@ -108,7 +108,8 @@ func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (
 	return live, err
 }
 
-// GetLive is Get from the API server. It also finds an object without the labels by which the cache selects objects.
+// GetLive returns the live object of a planned object from the API server, or nil. It also finds an object without the labels by which
+// the cache selects objects. The error is a *NotServedError if the API server does not serve the kind.
 func (a *Applier) GetLive(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return get(ctx, a.live, planned)
 }

@@ -90,7 +90,7 @@ func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOpt
 	return t.of(obj.GetObjectKind().GroupVersionKind()).ObjectToTyped(obj, options...)
 }
 
-// TypedToObject is the reverse of ObjectToTyped.
+// TypedToObject returns the object of a value with its schema.
 func (t *Types) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
 	return t.builtin.TypedToObject(value) // TypedToObject only reads the value
 }

@@ -254,7 +254,7 @@ func items(object map[string]any, path ...string) []map[string]any {
 	return found
 }
 
-// list is the reverse of items; nil for none.
+// list converts maps to the value of a list in an object, or to nil if there are none.
 func list(items []map[string]any) any {
 	if len(items) == 0 {
 		return nil

@@ -14,8 +14,9 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Escape is a transport that escapes characters in server-side applies which JSON allows unescaped. The API server reads the JSON of an
-// apply as YAML. YAML refuses some of these characters (DEL, U+FFFF) and reads others as line breaks (U+0085).
+// Escape returns a transport that rewrites the JSON of server-side applies: it escapes characters that JSON allows unescaped. The API
+// server reads the JSON of an apply as YAML. YAML refuses some of these characters (DEL, U+FFFF) and reads others as line breaks
+// (U+0085).
 func Escape(next http.RoundTripper) http.RoundTripper {
 	return roundTripper{next, func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("Content-Type") != string(types.ApplyYAMLPatchType) || r.GetBody == nil {

@@ -62,7 +62,7 @@ func (f *fence) Held() bool {
 	return max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0))) < f.deadline
 }
 
-// guard is a transport that refuses writes while the fence is closed.
+// guard returns a transport that refuses writes with errNotLeading while the fence is closed. Harmless requests always pass.
 func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 	return roundTripper{next, func(r *http.Request) (*http.Response, error) {
 		if harmless(r) || f.Held() {
@@ -169,8 +169,8 @@ type alone struct{}
 
 func (alone) Held() bool { return true }
 
-// NewManager is ctrl.NewManager. With leader election, the manager's clients write only while this replica holds the lease. It returns the
-// lease for code that acts without these clients.
+// NewManager calls ctrl.NewManager. With leader election, the manager's clients write only while this replica holds the lease. It
+// returns the lease for code that acts without these clients. It fails if the renew deadline is too close to the lease duration.
 func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	if !o.LeaderElection {
 		mgr, err := ctrl.NewManager(cfg, o)

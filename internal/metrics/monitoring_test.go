@@ -39,7 +39,7 @@ func file(t *testing.T, path ...string) []byte {
 	return text
 }
 
-// groups are the groups of rules, as Prometheus reads them.
+// groups returns the spec of the rules as JSON, and the rules of its first group.
 func groups(t *testing.T) (plain []byte, rules []rule) {
 	t.Helper()
 	var object struct{ Spec json.RawMessage }

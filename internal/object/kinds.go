@@ -122,7 +122,7 @@ func EmptyList(gvk schema.GroupVersionKind) *unstructured.UnstructuredList {
 // IndexPart is the cache index of pods by the part of the owner that they belong to; see PartKey.
 const IndexPart = "part"
 
-// PartKey is the value of IndexPart for a part of the owner with that Key.
+// PartKey returns the value by which IndexPart finds the pods of a part. owner is the Key of the part's owner.
 func PartKey(owner, part string) string { return owner + "/" + part }
 
 // UnknownImage is planned as the agent's image if the operator runs outside of a pod and does not know that image.

@@ -130,7 +130,7 @@ func (p *pass) isAfter(part *Part, other string) bool {
 	})
 }
 
-// nodePorts are the node ports of a Service; none of another object.
+// nodePorts returns the node ports of a Service. For nil and for other objects, it returns none.
 func nodePorts(o *unstructured.Unstructured) []int64 {
 	if o == nil || o.GetKind() != "Service" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// protected is a pass that converts a panic to an error: the status of the resource reports it, and other resources are not affected.
+// protected runs a pass and converts a panic to an error: the status of the resource reports it, and other resources are not affected.
 func (r *Reconciler[T, O]) protected(ctx context.Context, resource T) (seen Seen[O], err error) {
 	seen.Generation = resource.GetGeneration()
 	err = workers.Protect(func() (err error) {
@@ -45,8 +45,7 @@ func (r *Reconciler[T, O]) plan(ctx context.Context, resource T, owner object.Ow
 	return plan, err
 }
 
-// pass is a reconciliation without its report and its step. It plans everything before it writes anything, so that an invalid resource
-// changes nothing.
+// pass runs steps 2 to 8 of Reconcile. It plans everything before it writes anything, so that an invalid resource changes nothing.
 func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error) {
 	seen := Seen[O]{Generation: resource.GetGeneration(), Paused: r.kind.Paused(resource), Deleting: r.isDeleting(resource)}
 	if seen.Deleting {

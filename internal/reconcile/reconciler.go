@@ -77,7 +77,7 @@ func NewReconciler[T client.Object, O any](kind Kind[T, O], series *metrics.Seri
 	}
 }
 
-// Reconcile is one pass over one resource:
+// Reconcile does one pass over one resource:
 //
 //  1. Read the resource. If it was deleted, drop what is cached of it.
 //  2. Wait for a turn if the spec is large (heavy.go).

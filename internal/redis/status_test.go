@@ -116,7 +116,7 @@ func nodes(do func(int, *topology.Node)) change {
 	}
 }
 
-// setting is a setting that the servers do not have yet.
+// setting adds to the spec a setting that the servers do not have yet.
 func setting(rc *redisv1.RedisCluster, obs *Observation) {
 	rc.Spec.Config = map[string]redisv1.Setting{"maxmemory": "1gb"}
 	nodes(func(_ int, n *topology.Node) { n.Settings = map[string]string{"maxmemory": "0"} })(rc, obs)

@@ -83,7 +83,7 @@ func load(source fs.FS, name string) (*chart.Chart, error) {
 // umbrella is the name of the chart that contains all parts during rendering.
 const umbrella = "dataservice"
 
-// render is an Engine. Each run of Helm's engine parses every template file, so one run takes a third of the time of separate ones.
+// render implements Engine. Each run of Helm's engine parses every template file, so one run takes a third of the time of separate ones.
 func (h *helm) render(release Release, parts []Part) ([][]File, error) {
 	all, values, err := h.compose(parts)
 	if err != nil {

@@ -180,7 +180,7 @@ func TestPodTemplateReplacesHandlers(t *testing.T) {
 	assert.Equal(t, string(probe), `{"exec":{"command":["x"]},"periodSeconds":7}`)
 }
 
-// inMain is a podTemplate with a part of the lifecycle of the container a.
+// inMain returns a pod template as JSON. Its container a has the given fields of lifecycle.
 func inMain(lifecycle string) string {
 	return `{"spec":{"containers":[{"name":"a","lifecycle":{` + lifecycle + `}}]}}`
 }

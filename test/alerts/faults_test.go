@@ -35,7 +35,7 @@ type fields = harness.Fields
 
 const name = "platform" // of each resource
 
-// service is a spec with one service.
+// service returns a spec with one service, merged with more fields of the service.
 func service(image string, more ...fields) fields {
 	one := fields{"name": "reports", "image": image, "port": 8080}
 	for _, m := range more {
@@ -190,14 +190,14 @@ var resourceFaults = map[string]func(w *world, namespace string){
 	"RedisClusterDataInDanger": loseSlots,
 }
 
-// daily is a spec with backups.
+// daily returns a spec with daily backups, merged with more fields of the backups.
 func daily(more fields) fields {
 	backup := fields{"destination": fields{"claim": fields{"name": "backups"}}, "schedule": "@daily"}
 	harness.Merge(backup, more)
 	return fields{"backup": backup}
 }
 
-// backedUp is a spec with a database that has backups.
+// backedUp returns a spec with a database that has daily backups, merged with more fields of the backups.
 func backedUp(more fields) fields {
 	mysql := daily(more)
 	mysql["name"] = "db"

@@ -27,7 +27,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// alertNames are the names that users have.
+// alertNames returns the names of the alerts in config/prometheus/rules.yaml.
 func alertNames(t *testing.T) []string {
 	t.Helper()
 	var rules struct {
@@ -149,7 +149,7 @@ func isWhole(faults map[string]func(*world, string)) bool {
 	return len(faults) == len(allFaults())
 }
 
-// longestGap is the longest time, in seconds, for which none of the series had a value, since a given moment.
+// longestGap returns the longest time, in seconds, for which none of the series had a value, since a given moment.
 func longestGap(found []series, since time.Time) int {
 	at := map[int64]bool{}
 	for _, s := range found {

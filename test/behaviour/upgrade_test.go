@@ -136,7 +136,7 @@ func TestObjectOfAKindOfANewerOperator(t *testing.T) {
 	})
 }
 
-// revisions are the numbers of the revisions of a DataService, sorted.
+// revisions returns the numbers of the revisions of a DataService, sorted.
 func (e *env) revisions(name string) []int64 {
 	e.Helper()
 	var numbers []int64

@@ -194,7 +194,8 @@ func (s *scene) quiet(op *operator, while time.Duration, history bool) (oracle.S
 	return after, nil
 }
 
-// ends is the oracle: the namespace reaches the wanted state, and the operator then writes nothing.
+// ends waits until the namespace reaches the wanted state and the operator then writes nothing. It returns an error if that does not
+// happen within patience.
 func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	deadline := time.Now().Add(patience())
 	for {

@@ -80,7 +80,7 @@ func (e *env) kubectl(args ...string) (string, error) {
 	return string(out), err
 }
 
-// must is kubectl for a command that succeeds.
+// must runs kubectl and returns its output. It fails the test if the command fails.
 func (e *env) must(args ...string) string {
 	e.Helper()
 	out, err := e.kubectl(args...)

@@ -28,6 +28,9 @@ var unplain = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`beside|meanwhile`,
 }, "|") + `)\b`)
 
+// definition matches a comment that defines a function, after the function's name. A comment states the effect or the result.
+var definition = regexp.MustCompile(`^ (is|are|was|were)\b`)
+
 // found returns the comments and string literals of a Go file that break the style, each with its line.
 func found(fset *token.FileSet, f *ast.File, isTest bool) []string {
 	var texts []string
@@ -38,6 +41,13 @@ func found(fset *token.FileSet, f *ast.File, isTest bool) []string {
 	}
 	for _, g := range f.Comments {
 		add(g.Pos(), strings.Join(strings.Fields(g.Text()), " "))
+	}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			if text, ok := strings.CutPrefix(fn.Doc.Text(), fn.Name.Name); ok && definition.MatchString(text) {
+				texts = append(texts, fset.Position(fn.Doc.Pos()).String()+": "+strconv.Quote(fn.Name.Name+definition.FindString(text)))
+			}
+		}
 	}
 	if isTest { // strings of tests are often inputs
 		return texts
@@ -84,6 +94,10 @@ func TestStyleOfCodeFinds(t *testing.T) {
 		"// x is told of it.\nvar x int":               1,
 		"var x = \"somebody deleted it\"":              1,
 		"// x limits the wait, in seconds.\nvar x = 1": 0,
+		"// x is a faster y.\nfunc x() {}":             1,
+		"// x are all pods.\nfunc (t) x() {}":          1,
+		"// x returns all pods.\nfunc x() {}":          0,
+		"// x is the limit.\nvar x = 1":                0,
 	} {
 		fset := token.NewFileSet()
 		f, err := parser.ParseFile(fset, "a.go", "package a\n\n"+text, parser.ParseComments)

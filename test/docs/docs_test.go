@@ -34,7 +34,7 @@ type page struct {
 // written reports whether a page is written by hand: generated pages are not checked for style.
 func (p *page) written() bool { return !strings.HasPrefix(p.path, "docs/reference/") }
 
-// pages are the files of Markdown in the root and in docs.
+// pages returns the files of Markdown in the root and in docs.
 func pages(t *testing.T) []*page {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, "*.md"))
@@ -61,7 +61,7 @@ func pages(t *testing.T) []*page {
 
 var code = regexp.MustCompile("`[^`]+`")
 
-// withoutCode are the lines of a page: those of code blocks are empty, and code in a line is one word.
+// withoutCode returns the lines of a page: those of code blocks are empty, and code in a line is one word.
 func withoutCode(text string) []string {
 	lines := strings.Split(text, "\n")
 	inside := false
@@ -85,7 +85,7 @@ var (
 	heading = regexp.MustCompile(`^#+ +(.*)$`)
 )
 
-// anchor is the name that a heading is linked by.
+// anchor returns the name by which links refer to a heading.
 func anchor(title string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(link.ReplaceAllString(title, "]")) {

@@ -258,7 +258,7 @@ func (*Kind) Status(l *Ledger, seen reconcile.Seen[Observation], now metav1.Time
 	database.SetConditions(c, standing, seen, s.Reason, s.Message, nil)
 }
 
-// Summary is for events and metrics.
+// Summary returns the summary of the status, for events and metrics.
 func (*Kind) Summary(l *Ledger) reconcile.Summary {
 	s := &l.Status
 	ready := meta.IsStatusConditionTrue(s.Conditions, "Ready")

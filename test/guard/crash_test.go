@@ -180,7 +180,7 @@ func exit(err error) int {
 	return 0
 }
 
-// mysqld is a database server with the properties that the guard uses: it has a version, and fills an empty data folder.
+// mysqld emulates the properties of a database server that the guard uses: it has a version, and fills an empty data folder.
 //
 //	mysqld --no-defaults --version
 //	mysqld FOLDER

@@ -140,9 +140,8 @@ func (s story) holder(at time.Time) string {
 	return holder
 }
 
-// doubles are the writes that the API server received from a replica when another replica held
-// the Lease, or after the replica had released it. There is no tolerance: both times are the
-// API server's.
+// doubles returns the writes that the API server received from a replica when another replica held the Lease, or after the replica had
+// released it. There is no tolerance: both times are the API server's.
 func (s story) doubles() (found []entry) {
 	for _, w := range s.writes {
 		if s.holder(w.received) != w.by {

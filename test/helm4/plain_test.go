@@ -67,7 +67,7 @@ func plain3(t *testing.T, folder, valuesFile string) output {
 	return out
 }
 
-// plain4 does the same with Helm 4.
+// plain4 renders with Helm 4 like `helm template`.
 func plain4(t *testing.T, folder, valuesFile string) output {
 	t.Helper()
 	chart, err := loader4.Load(folder)

@@ -276,7 +276,7 @@ func (s *scene) keep(ledger string) *redistest.Ledger {
 	return redistest.NewLedger(s.T, s.clients(), ledger, false)
 }
 
-// uids are the UIDs of the existing pods.
+// uids returns the UIDs of the existing pods.
 func (s *scene) uids() (found []types.UID) {
 	for _, pod := range s.pods() {
 		found = append(found, pod.UID)

@@ -3,7 +3,7 @@
 
 package schema_test
 
-// redisViolations are the violations of the rules for spec.redis.
+// redisViolations returns violations of the rules for spec.redis, by the rule's message.
 func redisViolations() map[string][]violation {
 	const elsewhere = "kind: ThirdParty, thirdParty: {url: 'redis://a'}"
 	return map[string][]violation{
@@ -43,7 +43,7 @@ func redisViolations() map[string][]violation {
 	}
 }
 
-// etcdViolations are the violations of the rules for spec.etcd.
+// etcdViolations returns violations of the rules for spec.etcd, by the rule's message.
 func etcdViolations() map[string][]violation {
 	const secrets = "serverSecret: a, peerSecret: b, clientSecret: c"
 	return map[string][]violation{
@@ -84,7 +84,7 @@ func etcdViolations() map[string][]violation {
 	}
 }
 
-// mongoDBViolations are the violations of the rules for spec.mongodb.
+// mongoDBViolations returns violations of the rules for spec.mongodb, by the rule's message.
 func mongoDBViolations() map[string][]violation {
 	return map[string][]violation{
 		"kind ThirdParty needs the thirdParty block with the url of MongoDB": {
@@ -119,7 +119,7 @@ func mongoDBViolations() map[string][]violation {
 	}
 }
 
-// replicationViolations are the violations of the rules for a mysql of several members.
+// replicationViolations returns violations of the rules for a mysql of several members, by the rule's message.
 func replicationViolations() map[string][]violation {
 	return map[string][]violation{
 		"must be at most 5": {

@@ -70,7 +70,7 @@ func crdFits(t *testing.T, file string, percents int) {
 	assert.Assert(t, size < 256<<10*percents/100, "%d bytes", size)
 }
 
-// columns are the columns that kubectl shows, with the paths of their fields.
+// columns returns the columns that kubectl shows, with the paths of their fields.
 func columns(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var columns []string
 	for _, c := range crd.Spec.Versions[0].AdditionalPrinterColumns {

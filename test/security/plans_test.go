@@ -186,8 +186,8 @@ func TestThreatOneNamespace(t *testing.T) {
 	assert.DeepEqual(t, namespaceFields("spec", reflect.TypeFor[dsv1.DataServiceSpec](), map[reflect.Type]bool{}), []string{"spec.gateway-master.httpRoute.gateways.namespace"})
 }
 
-// namespaceFields are the fields of a type whose name refers to a namespace. Parts of Kubernetes' own API are about pods, which cannot
-// refer to a namespace.
+// namespaceFields returns the fields of a type whose name refers to a namespace. Parts of Kubernetes' own API are about pods, which
+// cannot refer to a namespace.
 func namespaceFields(path string, of reflect.Type, seen map[reflect.Type]bool) (found []string) {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
 		of = of.Elem()

@@ -83,7 +83,7 @@ func (p *property) named(message string) error {
 // large is 1 MiB and 16 bytes.
 var large = strings.Repeat("0123456789abcdef", 1<<16+1)
 
-// oddInputs are unusual values that the API server and the operator accept.
+// oddInputs returns unusual values that the API server and the operator accept.
 func oddInputs() map[string]fieldsOf {
 	variables := make([]any, 500) // the API server's maximum
 	for i := range variables {
@@ -139,7 +139,7 @@ func (w *walker) namesThatMeet(ctx context.Context) error {
 	return errors.Join(gone, w.deleted(ctx, "a-b")) // deleted waits for the objects of both
 }
 
-// surroundings are changes of the namespace that other users make.
+// surroundings returns changes of the namespace that other users make.
 func surroundings() []job {
 	return []job{
 		{name: "surroundings: limit range", base: "middleware", do: defaults},

@@ -81,7 +81,7 @@ func (i *importing) kill() {
 	<-i.done
 }
 
-// state is the last printed state.
+// state returns the last printed state, or an empty one before the first.
 func (i *importing) state() contract.Import {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -46,7 +46,7 @@ func TestStoreBehindAProxy(t *testing.T) {
 	}
 }
 
-// tunnel is a proxy whose tunnels all end at one address.
+// tunnel returns a proxy for example.com:1 whose tunnels all end at one address. It counts the tunnels.
 func tunnel(address string, count *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect || r.Host != "example.com:1" {

@@ -158,8 +158,8 @@ func corrupt(named ID, sums ...uint32) func(*scene) {
 	}
 }
 
-// neverStarted is a cluster with the alarm CORRUPT in which two voters differ. The keys of the third voter decide. It cannot start, but its
-// template has been corrected.
+// neverStarted raises the alarm CORRUPT and makes two voters differ. The keys of the third voter decide. Its pod
+// cannot start, but its template has been corrected.
 func neverStarted(s *scene) {
 	s.down(2)
 	corrupt(2, 7, 8)(s)
@@ -202,7 +202,7 @@ func allOutdated(s *scene) {
 	s.list = nil
 }
 
-// stale is a cluster in which only one member answers. While that member did not run, another member was replaced (E10).
+// stale makes only one member answer. While that member did not run, another member was replaced (E10).
 func stale(s *scene) {
 	s.empty(1)
 	s.down(1, 2)
@@ -211,13 +211,13 @@ func stale(s *scene) {
 	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{Term: 3, Index: 200}, Waiting: "Removed"}
 }
 
-// pending is a cluster of three members. Its spec wants five, and the next pod cannot be scheduled.
+// pending sets the wanted size of a cluster of three members to five. The next pod cannot be scheduled.
 func pending(s *scene) {
 	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 5, 4, 4
 	s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Problem: "0/3 nodes are available"})
 }
 
-// pendingOf3 is a cluster of two voters whose third pod cannot be scheduled.
+// pendingOf3 returns a change that removes a pod's member from a cluster of three voters. The pod cannot be scheduled.
 func pendingOf3(pod int) func(*scene) {
 	return func(s *scene) {
 		s.vacate(pod)
@@ -243,7 +243,7 @@ func (s *scene) restarted(pod int, index uint64) {
 	p.Watched = &Report{Volume: VolumeData, Cluster: clusterID, Member: ID(pod + 1), Position: Position{Term: 2, Index: index}}
 }
 
-// survivorRestarted is a cluster of three members. Two members have lost their volumes, and etcd of the third has restarted.
+// survivorRestarted makes two of three members lose their volumes, and restarts etcd of the third.
 func survivorRestarted(s *scene) {
 	s.empty(1, 2)
 	s.restarted(0, 100)

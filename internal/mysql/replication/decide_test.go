@@ -99,7 +99,7 @@ func twoErrant(o *Observation) {
 	}
 }
 
-// twoCopies is a database that has lost the primary and the voter. Two readers remain. Each has a transaction that the other lacks, and the
+// twoCopies makes a database lose the primary and the voter. Two readers remain. Each has a transaction that the other lacks, and the
 // second reader has more transactions.
 func twoCopies(o *Observation) {
 	id := Identity{3, servers[4]}

@@ -29,8 +29,8 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// seeds are the specs of the samples and the golden files, and a part of the table of fields. (A separate test covers the whole table, and
-// planning is slow.)
+// seeds returns the specs of the samples, of the inputs in testdata, and of every 24th case in the table of fields. (A separate test
+// covers the whole table, and planning is slow.)
 func seeds(f *testing.F) []map[string]any {
 	f.Helper()
 	var found []map[string]any

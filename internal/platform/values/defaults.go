@@ -32,7 +32,7 @@ func defaults(c *component.Component) preset {
 	return load(path.Join(c.Chart, "values.yaml"))
 }
 
-// imageKey is the key of a component's image in Input.Images.
+// imageKey returns the key of a component's image in Input.Images: ProbeImage for the kind ThirdParty, otherwise the component's name.
 func imageKey(c *component.Component) string {
 	if c.Kind == component.ThirdParty {
 		return ProbeImage

@@ -82,7 +82,7 @@ func mistake(t *testing.T, spec, name, message string) {
 	mistakeOf(t, "a", spec, name, message)
 }
 
-// mistakeOf is mistake for another component.
+// mistakeOf asserts that the values of a component cannot be built. If the message is empty, they can.
 func mistakeOf(t *testing.T, of dsv1.ComponentName, spec, name, message string) {
 	t.Helper()
 	_, err := try(t, spec, of)

@@ -174,7 +174,7 @@ func (r *rig) asking(n *rigNode, words ...any) error {
 	return err
 }
 
-// sends is a client: it follows redirections, and reports whether the command was acknowledged.
+// sends acts as a client: it sends a command, follows redirections, and reports whether the command was acknowledged.
 func (r *rig) sends(n *rigNode, words ...any) bool {
 	r.Helper()
 	err := n.client.Do(r.Context(), words...).Err()
@@ -266,7 +266,7 @@ func (r *rig) settle() {
 	})
 }
 
-// move is the step that moves slots from one node to another.
+// move returns the step that moves slots from one node to another.
 func (r *rig) move(from, to *rigNode, mode string, slots ...int) topology.Step {
 	step := topology.Step{Action: topology.ActionMoveSlots, Mode: mode, Node: from.Place, Target: to.Place}
 	for _, slot := range slots {

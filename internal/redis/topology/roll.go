@@ -277,7 +277,8 @@ func (c *cluster) thin() string {
 	return c.thinner(func(*shard) bool { return true })
 }
 
-// thinner is thin for the shards that counts selects.
+// thinner checks the shards for which counts returns true. It describes the first of them with fewer pods in step than wanted, or
+// returns "".
 func (c *cluster) thinner(counts func(*shard) bool) string {
 	for i, pods := range c.wanted.Shards {
 		s := c.shards[i]

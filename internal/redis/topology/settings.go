@@ -48,8 +48,8 @@ func (c *cluster) settings() []Step {
 	return together(ActionConfigure, "change settings", batch)
 }
 
-// sameValue is sameSetting for a named setting. Redis reports the output buffer limits of all classes; only the wanted classes are
-// compared.
+// sameValue reports whether two values of a named setting are equal to redis. Redis reports the output buffer limits of all classes;
+// only the wanted classes are compared.
 func sameValue(name, has, want string) bool {
 	if name != "client-output-buffer-limit" {
 		return sameSetting(has, want)

@@ -26,7 +26,8 @@ func (s *server) forget(id string) error {
 	return nil
 }
 
-// setSlotNode is SETSLOT NODE. On the importing target, it increases the epoch and broadcasts the claim.
+// setSlotNode executes SETSLOT NODE. On the importing target, it increases the epoch and broadcasts the claim. It returns errRefused if
+// this server is a replica, does not have the node as a peer, or would give away a slot with keys.
 func (s *server) setSlotNode(slot int, id string) error {
 	if !s.me().master || s.peers[id] == nil {
 		return errRefused

@@ -345,7 +345,8 @@ func (o *operator) at(place Place) *server {
 	return p.s
 }
 
-// command is called before each command to a server.
+// command runs before each command to a server. It returns errDied if the operator dies at this point. Sometimes it lets time pass
+// first.
 func (o *operator) command() error {
 	o.commits++
 	if o.budget == 0 {

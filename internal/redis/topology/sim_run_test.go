@@ -174,7 +174,7 @@ func (r *run) settle(limit time.Duration) {
 	r.oracle()
 }
 
-// oracle is the strict check: it compares each server's own state, independent of Decide's model.
+// oracle asserts that the cluster is complete and running. It compares each server's own state, independent of Decide's model.
 func (r *run) oracle() {
 	r.t.Helper()
 	m := r.last.Model

@@ -174,7 +174,9 @@ func (s *server) claims(from *server) {
 	}
 }
 
-// claimed is claims for some slots.
+// claimed applies a master's claims to a range of slots, except slots that this server imports: a higher epoch wins, and the loser drops
+// its keys. If the claims take the last slots of this server or its master, and the claimant has no others, this server follows the
+// claimant and keeps its data.
 func (s *server) claimed(from *server, slots Range) {
 	idx, epoch := from.idx(), from.me().epoch
 	source := s.me().masterID

@@ -231,7 +231,7 @@ func cpu(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// large is a faster settled.
+// large returns a settled scene of many shards. It creates the view of all nodes once, which is faster than settled.
 func large(shards int) *scene {
 	s := &scene{wanted: Wanted{Generation: 1, NodeTimeout: 5 * time.Second}, record: Record{Formed: true, Nodes: map[string]string{}}}
 	var view []Entry

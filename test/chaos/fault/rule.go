@@ -85,8 +85,8 @@ func CrashLost(c *Call) (*http.Response, error) {
 	return response, err
 }
 
-// CrashOnEffect is CrashLost for requests that take effect. A request that the API server refuses has no effect: the sender gets the
-// refusal, and the process continues.
+// CrashOnEffect ends the process after the request took effect. The sender gets ErrLost. A request that the API server refuses has no
+// effect: the sender gets the refusal, and the process continues.
 func CrashOnEffect(c *Call) (*http.Response, error) {
 	response, err := c.whole()
 	if err != nil || response.StatusCode >= http.StatusBadRequest {
@@ -127,7 +127,8 @@ func (c *Call) whole() (*http.Response, error) {
 // Refuse returns an action that answers with an error instead of sending the request.
 func Refuse(code int, reason metav1.StatusReason) Action { return RefuseFor(code, reason, 0) }
 
-// RefuseFor is Refuse with a Retry-After header.
+// RefuseFor returns an action that answers with an error instead of sending the request. If seconds is above 0, the answer has a
+// Retry-After header.
 func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 	return func(c *Call) (*http.Response, error) {
 		if c.http.Body != nil {
@@ -296,5 +297,5 @@ func (p *Process) Crash() {
 	p.Break("")
 }
 
-// Crashed is closed when the process crashes.
+// Crashed returns a channel that is closed when the process crashes.
 func (p *Process) Crashed() <-chan struct{} { return p.crashed.Done() }

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// serve is the tests' program, in this test binary. It is an HTTP server that stores files in a folder and shows its environment, or a
+// serve runs the tests' program, in this test binary. It is an HTTP server that stores files in a folder and shows its environment, or a
 // client that appends a word to a file of the server.
 //
 //	server <folder> [stubborn]      stubborn: ignores SIGTERM

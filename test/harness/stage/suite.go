@@ -86,7 +86,7 @@ func within[T any](ctx context.Context, step func(context.Context) (T, error)) (
 	return step(ctx)
 }
 
-// MainWithAgent is Main for a suite whose pods run the agent. It builds the agent before the cluster starts, and stores its path in agent.
+// MainWithAgent builds the agent, stores its path in agent, and calls Main. Suites whose pods run the agent use it.
 func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *string) int {
 	dir, err := os.MkdirTemp("", "d3os-agent-")
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Suite) Grant(ctx context.Context) error {
 	return nil
 }
 
-// AsInstalled is an argument of Start. It limits the operator to the rights of Grant. Without it, the operator has all rights.
+// AsInstalled limits the operator to the rights of Grant. Pass it to Start; without it, the operator has all rights.
 func AsInstalled(config *rest.Config, _ *manager.Options) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + accountNamespace + ":" + accountName}
 }

@@ -25,7 +25,7 @@ type settings struct {
 	env    map[string]string
 }
 
-// canonical is one form for service-url, serviceUrl and SERVICE_URL.
+// canonical returns one form for service-url, serviceUrl and SERVICE_URL.
 func canonical(name string) string {
 	return strings.ToLower(strings.NewReplacer(".", "", "-", "", "_", "").Replace(name))
 }
@@ -194,7 +194,7 @@ func unescape(text string) string {
 	return string(utf16.Decode(units))
 }
 
-// raw is a setting as written; variables win over files.
+// raw returns a setting as written, and whether it is set. Variables win over files.
 func (s *settings) raw(name string) (string, bool) {
 	if value, ok := s.env[name]; ok {
 		return value, true
@@ -277,7 +277,7 @@ func (s *settings) fill(text string, depth int) (string, error) {
 	return text[:from] + value + rest, err
 }
 
-// sources are the names of all settings groups with the url of a datasource: spring.datasource, manager.datasource …
+// sources returns the names of all settings groups with the url of a datasource: spring.datasource, manager.datasource …
 func (s *settings) sources() []string {
 	var found []string
 	for _, name := range s.names {

@@ -191,7 +191,8 @@ func FindLatest(ctx context.Context, s store.Store, writer string) (*Entry, erro
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 }
 
-// FindBefore is FindLatest among the readable backups that ended before a given time.
+// FindBefore returns the newest readable and undamaged backup that ended at or before a given time. It fails if there is none, or if the
+// store has backups of several other writers. writer may be empty.
 func FindBefore(ctx context.Context, s store.Store, writer string, moment time.Time) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -267,7 +268,8 @@ func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) 
 	return append(removed, more...), err
 }
 
-// SweepOld is Sweep for servers without a lock. It removes only leftovers of runs that must have ended by their age.
+// SweepOld removes the leftovers of failed runs without the server's lock. It removes only those of runs that began more than longestRun
+// ago, because these have ended.
 func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	old := func(id string) bool {
 		began, err := manifest.Time(id)

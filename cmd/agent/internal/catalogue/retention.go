@@ -45,7 +45,7 @@ func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	return removed
 }
 
-// removeOf is Remove for the backups of one writer.
+// removeOf returns the backups of one writer that may be removed, from all backups of that writer with the newest first.
 func (r Rule) removeOf(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	seen := counts{}

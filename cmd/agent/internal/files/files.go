@@ -112,7 +112,8 @@ func packOne(stream *tar.Writer, path, name string) error {
 	return err
 }
 
-// copyExactly is io.CopyN with larger pieces: a piece passes between goroutines.
+// copyExactly copies size bytes. It returns io.EOF if from has fewer. The pieces are larger than those of io.CopyN, because each piece
+// passes between goroutines.
 func copyExactly(to io.Writer, from io.Reader, size int64) (int64, error) {
 	n, err := io.CopyBuffer(struct{ io.Writer }{to}, io.LimitReader(from, size), make([]byte, min(size, 1<<20)+1))
 	if err == nil && n < size {

@@ -22,7 +22,8 @@ const (
 	peerURL = "http://etcd-1.etcd-headless.data.svc:2380"
 )
 
-// running is the answer of running members: etcd-0 (ID a), and a learner that was never started (ID b).
+// running returns the answer of running members: etcd-0 (ID a), and a learner that was never started (ID b). Each change edits the
+// learner.
 func running(change ...func(*Listed)) Peers {
 	learner := Listed{ID: "b", PeerURLs: []string{peerURL}, Learner: true}
 	for _, f := range change {

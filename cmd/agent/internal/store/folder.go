@@ -44,7 +44,7 @@ func (f *Folder) Put(ctx context.Context, name string, content io.Reader) error 
 	return f.put(ctx, name, content, os.Rename)
 }
 
-// Replace is Put for a small object.
+// Replace writes a small object, and replaces an existing object of that name. It writes like Put.
 func (f *Folder) Replace(ctx context.Context, name string, content []byte) error {
 	return f.Put(ctx, name, reader(content))
 }

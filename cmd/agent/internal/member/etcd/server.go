@@ -69,17 +69,17 @@ func New(s Server) (*Server, error) {
 	return &s, nil
 }
 
-// PeerURL is the address at which other members reach this member.
+// PeerURL returns the address at which other members reach this member.
 func (s *Server) PeerURL() string { return s.peerURL(s.Pod) }
 
 func (s *Server) peerURL(pod string) string {
 	return scheme(s.PeerTLS) + "://" + pod + "." + s.Domain + ":" + peerPort
 }
 
-// StateAddress is the address at which the agent serves its state until etcd runs. etcd then uses the same port.
+// StateAddress returns the address at which the agent serves its state until etcd runs. etcd then uses the same port.
 func (s *Server) StateAddress() string { return net.JoinHostPort(s.IP, metricsPort) }
 
-// WatchAddress is the address at which the agent serves its state while etcd runs.
+// WatchAddress returns the address at which the agent serves its state while etcd runs.
 func (s *Server) WatchAddress() string { return net.JoinHostPort(s.IP, watchPort) }
 
 func scheme(folder string) string {

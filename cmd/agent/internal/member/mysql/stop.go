@@ -89,7 +89,8 @@ func (m *Member) IsStopped() bool {
 	return m.stopped
 }
 
-// End is called between the end of the server's process and the next start: an order for the ended server must not reach the next one.
+// End records that the server's process has ended. The agent calls it before the next start, so that no order for the ended server
+// reaches the next one.
 func (m *Member) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -52,7 +52,7 @@ func (f *follower) close() {
 	}
 }
 
-// pace is the interval between queries of the members.
+// pace returns the interval between queries of the members: a tenth of Interval, at least 200 ms and at most 2 s.
 func (f *follower) pace() time.Duration {
 	return min(max(f.Interval/10, 200*time.Millisecond), 2*time.Second)
 }
