@@ -64,6 +64,11 @@ type ComponentStatus struct {
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+
+	// firstReady is the first known readiness of mysql. Absent until mysql stops being Running.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	FirstReady *metav1.Time `json:"firstReady,omitempty"`
 }
 
 // Culprit is the object that keeps a component from being ready.

@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// BeganEmpty is in the note on a database that began again on an empty volume.
+const BeganEmpty = " began empty: it was created after the database was ready ("
+
 // RunFailed is in the note on a cron job whose last run failed.
 const RunFailed = "did not succeed"
 

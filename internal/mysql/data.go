@@ -37,6 +37,9 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 		Name: spec.Database, HasVolume: spec.Workload == object.StatefulSetKind.Kind || spec.Workload == "Deployment",
 		Stopped: ptr.Deref(spec.Replica, 1) == 0,
 	}
+	if spec.RestoreFrom == nil && spec.ImportFrom == nil && !all.hasOthers() {
+		d.FirstReady = spec.FirstReady
+	}
 	live, other, err := lookUp(d, spec.Workload, in)
 	if err != nil {
 		return nil, err
@@ -74,7 +77,7 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 // recorded returns the planned record, the doubt about the database, and whether its data is known. isAlone reports whether no pod of
 // another database exists.
 func recorded(spec Declared, d *Database, parts []reconcile.Part, isAlone bool) (found *Data, isKnown bool, err error) {
-	found, isKnown = &Data{Serves: isAlone && d.Serves() && d.Doubt() == nil}, true
+	found, isKnown = &Data{Serves: isAlone && d.Serves() && d.Doubt() == nil, note: d.Younger()}, true
 	if record := d.Recorded(); record != nil {
 		if err := isFree(parts, RecordName(d.Name)); err != nil {
 			return nil, false, err

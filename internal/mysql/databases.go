@@ -6,6 +6,7 @@ package mysql
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -25,10 +26,11 @@ type Declared struct {
 	*dsv1.MySQL
 
 	Owner      object.Owner
-	Generation int64  // generation of the spec
-	Database   string // name of the database and of its workload
-	Path       string // path of the component in the spec
-	Workload   string // kind of the workload; "" if no server runs in the cluster
+	Generation int64     // of the spec
+	Database   string    // its name, which the workload has, too
+	Path       string    // of the component in the spec
+	Workload   string    // its kind; "" if no server runs in the cluster
+	FirstReady time.Time // from the status; zero if it was never ready, as far as known
 }
 
 // Databases holds the state of a DataService's databases. One of them is in use.
@@ -148,6 +150,9 @@ func (d *Databases) lookLive(in reconcile.Inputs) error {
 
 // hasOthers reports whether a database other than the one in use has a record.
 func (d *Databases) hasOthers() bool {
+	if d == nil {
+		return false
+	}
 	for database := range d.records {
 		if database != d.Active {
 			return true

@@ -7,18 +7,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // The keys of a record that only the operator reads. Package contract has the keys that the agent's guard also reads.
 const (
 	keyReplacedAt = "replacedAt" // time of the replacement; missing for a database that was never in use
 	keySwitch     = "switch"     // the number of the write that replaced the database
+	// keyReadyBefore has the first readiness of a database that began again on an empty claim. A user accepts this by removing the key.
+	keyReadyBefore = "readyBefore"
 )
 
 // The reasons of doubts.
@@ -45,6 +49,8 @@ type Database struct {
 	HasVolume bool
 	// Stopped reports whether the database should have no pod.
 	Stopped bool
+	// FirstReady is the first known readiness of the database, from the status; zero for none.
+	FirstReady time.Time
 
 	// Claim is the claim with the database's name, with any labels. Record is the operator's record. Both are nil if they do not exist.
 	Claim, Record *unstructured.Unstructured
@@ -64,7 +70,7 @@ func (d *Database) Recorded() map[string]string {
 	if d.Record != nil {
 		live, _, _ := unstructured.NestedStringMap(d.Record.Object, "data")
 		record = map[string]string{}
-		for _, key := range []string{contract.RecordClaim, contract.RecordID, contract.RecordAllowServer, contract.RecordReplacedBy, keyReplacedAt, keySwitch} {
+		for _, key := range []string{contract.RecordClaim, contract.RecordID, contract.RecordAllowServer, contract.RecordReplacedBy, keyReplacedAt, keySwitch, keyReadyBefore} {
 			put(record, key, live[key])
 		}
 	}
@@ -80,6 +86,9 @@ func (d *Database) Recorded() map[string]string {
 		}
 		put(record, contract.RecordClaim, claim)
 		put(record, contract.RecordID, id)
+		if d.isYounger(pod) {
+			put(record, keyReadyBefore, d.FirstReady.UTC().Format(time.RFC3339))
+		}
 	case isBlank(record) || id == "":
 	case record[contract.RecordID] == id:
 		put(record, contract.RecordClaim, claim)
@@ -89,7 +98,27 @@ func (d *Database) Recorded() map[string]string {
 	return record
 }
 
-// HasData reports whether the record names data. In that case, no backup is restored.
+// isYounger reports whether the claim was created after the first readiness of the database, and neither a DataRestore nor an earlier pod
+// wrote its data. The server of the pod then began with an empty volume.
+func (d *Database) isYounger(pod *corev1.Pod) bool {
+	if d.FirstReady.IsZero() || d.claimUID() == "" || d.Claim.GetAnnotations()[object.AnnotationRestoredTo] != "" {
+		return false
+	}
+	r := report(pod)
+	return d.Claim.GetCreationTimestamp().After(d.FirstReady) && (r.ID == "" || r.FirstStart)
+}
+
+// Younger returns a note for users if the database began again on an empty claim, or "".
+func (d *Database) Younger() string {
+	before := d.Recorded()[keyReadyBefore]
+	if before == "" || !d.HasVolume {
+		return ""
+	}
+	return fmt.Sprintf("PersistentVolumeClaim %s"+health.BeganEmpty+"%s); restore a backup, or accept the loss: remove key %s from ConfigMap %s",
+		ClaimName(d.Name), before, keyReadyBefore, RecordName(d.Name))
+}
+
+// HasData reports whether the record names data: then no backup is restored.
 func (d *Database) HasData() bool { return !isBlank(d.Recorded()) }
 
 // isBlank reports whether a record names no data.

@@ -59,7 +59,19 @@ func pod(ready bool, words string) []*corev1.Pod {
 	}}}
 }
 
-// broken returns n pods whose server ended during its first start.
+// made returns a claim that was created at a time, with annotations of pairs of key and value.
+func made(at time.Time, pairs ...string) *unstructured.Unstructured {
+	o := claim("a")
+	o.SetCreationTimestamp(metav1.NewTime(at))
+	annotations := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		annotations[pairs[i]] = pairs[i+1]
+	}
+	o.SetAnnotations(annotations)
+	return o
+}
+
+// broken returns pods whose server ended in its first start, n times.
 func broken(words string, n int32) []*corev1.Pod {
 	pods := pod(false, words)
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
@@ -169,6 +181,46 @@ func TestRecordAndDoubt(t *testing.T) {
 			d.HasVolume = false
 			assert.Assert(t, d.Doubt() == nil)
 			assert.Equal(t, d.Recorded() == nil, d.Record == nil, "without a volume nothing is recorded, and nothing forgotten")
+		})
+	}
+}
+
+// A database that was ready before and has no record starts on a claim: if the claim is younger, the record stores it, until a user removes
+// the key.
+func TestClaimIsYoungerThanTheFirstReadiness(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	later := at.Add(time.Hour)
+	const ready = "2026-01-02T15:04:05Z"
+	for name, test := range map[string]struct {
+		is   mysql.Database
+		want string
+	}{
+		"younger":                       {mysql.Database{FirstReady: at, Claim: made(later), Pods: pod(true, first)}, ready},
+		"younger, an empty record":      {mysql.Database{FirstReady: at, Claim: made(later), Record: record(), Pods: pod(true, first)}, ready},
+		"younger, not ready yet":        {mysql.Database{FirstReady: at, Claim: made(later), Pods: pod(false, first)}, ""},
+		"younger, without a guard":      {mysql.Database{FirstReady: at, Claim: made(later), Pods: pod(true, silent)}, ready},
+		"younger, with an earlier mark": {mysql.Database{FirstReady: at, Claim: made(later), Pods: pod(true, says(mark))}, ""},
+		"older":                         {mysql.Database{FirstReady: at, Claim: made(at.Add(-time.Minute)), Pods: pod(true, first)}, ""},
+		"of the same second":            {mysql.Database{FirstReady: at, Claim: made(at), Pods: pod(true, first)}, ""},
+		"never ready before":            {mysql.Database{Claim: made(later), Pods: pod(true, first)}, ""},
+		"no claim is seen":              {mysql.Database{FirstReady: at, Pods: pod(true, first)}, ""},
+		"a DataRestore filled it":       {mysql.Database{FirstReady: at, Claim: made(later, object.AnnotationRestoredTo, "2026"), Pods: pod(true, first)}, ""},
+		"the record has other data":     {mysql.Database{FirstReady: at, Claim: made(later), Record: record("claim", "a", "id", mark), Pods: pod(true, says(mark))}, ""},
+		"stored":                        {mysql.Database{Claim: made(later), Record: record("claim", "a", "readyBefore", ready), Pods: pod(true, first)}, ready},
+		"stored, the server is stopped": {mysql.Database{Stopped: true, Record: record("claim", "a", "readyBefore", ready)}, ready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := test.is
+			d.Name, d.HasVolume = "db", true
+			assert.Equal(t, d.Recorded()["readyBefore"], test.want)
+			if note := d.Younger(); test.want == "" {
+				assert.Equal(t, note, "")
+			} else {
+				assert.Assert(t, strings.HasPrefix(note, "PersistentVolumeClaim data-db-0 began empty: it was created after the database was ready ("+ready+")"), note)
+				assert.Assert(t, strings.Contains(note, "ConfigMap db-data"), note)
+			}
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/halt"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/platform/component"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
@@ -152,8 +153,21 @@ func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	return what + strings.Join(names, ", ")
 }
 
-// StartDeadline is the time in which a StatefulSet must start, change or scale before its component becomes Degraded. It equals the default
-// of a Deployment's progressDeadlineSeconds. (A StatefulSet has no such field.)
+// firstReady returns the first known readiness of the database, or nil. The status stores it when the database leaves the phase Running.
+func firstReady(known *dsv1.ComponentStatus) *metav1.Time {
+	switch {
+	case known.Kind != string(component.StatefulSet) && known.Kind != string(component.Deployment):
+		return nil
+	case known.FirstReady != nil:
+		return known.FirstReady
+	case known.Phase == dsv1.PhaseRunning && known.Ready > 0:
+		return known.LastTransitionTime
+	}
+	return nil
+}
+
+// StartDeadline limits the time of a StatefulSet to start, change or scale before its component becomes Degraded. Its value is the default
+// of progressDeadlineSeconds of a Deployment; a StatefulSet has no such field.
 const StartDeadline = 10 * time.Minute
 
 // BindDeadline is the time for which a claim may be unbound before the message of its component names the claim.

@@ -183,6 +183,11 @@ func declaredDatabase(ds *dsv1.DataService, c *component.Component) mysql.Declar
 	if c.Kind != component.ThirdParty {
 		d.Workload = string(c.Kind)
 	}
+	for i := range ds.Status.Components {
+		if known := &ds.Status.Components[i]; known.Name == string(component.MySQL) {
+			d.FirstReady = ptr.Deref(firstReady(known), metav1.Time{}).Time
+		}
+	}
 	return d
 }
 

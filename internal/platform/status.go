@@ -102,6 +102,9 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 		if after.Phase != before.Phase {
 			after.LastTransitionTime = &now
 		}
+		if after.FirstReady = before.FirstReady; c.Name == mysql.Component && after.Phase != before.Phase {
+			after.FirstReady = firstReady(before)
+		}
 		next = append(next, after)
 	}
 	return next

@@ -283,3 +283,59 @@ func TestPausesOfBackups(t *testing.T) {
 	assert.Equal(t, shown.Every, 47*time.Hour)
 	assert.Equal(t, shown.VerifyEvery, 25*time.Hour)
 }
+
+// The status stores the first readiness of the database when the database leaves the phase Running, and keeps it: an unchanged status is
+// not written.
+func TestFirstReady(t *testing.T) {
+	t.Parallel()
+	first, later := metav1.Unix(100, 0), metav1.Unix(200, 0)
+	up, starting := health.State{Settled: true, Ready: 1, Desired: 1}, health.State{Desired: 1, Hint: "h"}
+	seen := func(name, kind string, state health.State) reconcile.PartSeen {
+		return reconcile.PartSeen{Name: name, Kind: kind, Revision: "r1", Applied: true, Exists: true, Health: state}
+	}
+	was := func(phase dsv1.Phase, ready int32, since, known *metav1.Time) dsv1.ComponentStatus {
+		return dsv1.ComponentStatus{Name: "mysql", Kind: "StatefulSet", Phase: phase, Ready: ready, Desired: 1, Revision: "r1", LastTransitionTime: since, FirstReady: known}
+	}
+	for name, test := range map[string]struct {
+		prev dsv1.ComponentStatus
+		seen reconcile.PartSeen
+		want *metav1.Time
+	}{
+		"new":                        {dsv1.ComponentStatus{}, seen("mysql", "StatefulSet", up), nil},
+		"starts":                     {was(dsv1.PhaseCreating, 0, &first, nil), seen("mysql", "StatefulSet", up), nil},
+		"runs on":                    {was(dsv1.PhaseRunning, 1, &first, nil), seen("mysql", "StatefulSet", up), nil},
+		"fails":                      {was(dsv1.PhaseRunning, 1, &first, nil), seen("mysql", "StatefulSet", starting), &first},
+		"fails, as a Deployment":     {was(dsv1.PhaseRunning, 1, &first, nil), seen("mysql", "Deployment", starting), &first},
+		"is back":                    {was(dsv1.PhaseDegraded, 0, &later, &first), seen("mysql", "StatefulSet", up), &first},
+		"fails again":                {was(dsv1.PhaseRunning, 1, &later, &first), seen("mysql", "StatefulSet", starting), &first},
+		"had no pod":                 {was(dsv1.PhaseRunning, 0, &first, nil), seen("mysql", "StatefulSet", starting), nil},
+		"an older operator wrote it": {was(dsv1.PhaseRunning, 1, nil, nil), seen("mysql", "StatefulSet", starting), nil},
+		"another component":          {was(dsv1.PhaseRunning, 1, &first, nil), seen("eureka", "StatefulSet", starting), nil},
+		"was elsewhere": {func() dsv1.ComponentStatus {
+			c := was(dsv1.PhaseRunning, 1, &first, nil)
+			c.Kind = thirdParty
+			return c
+		}(), seen("mysql", "StatefulSet", starting), nil},
+		"was a database of several pods": {func() dsv1.ComponentStatus { c := was(dsv1.PhaseRunning, 3, &first, nil); c.Kind = managed; return c }(), seen("mysql", "StatefulSet", starting), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.prev.Name = test.seen.Name
+			got := components([]dsv1.ComponentStatus{test.prev}, []reconcile.PartSeen{test.seen}, nil, metav1.Unix(300, 0))
+			assert.DeepEqual(t, got[0].FirstReady, test.want)
+			assert.DeepEqual(t, components(got, []reconcile.PartSeen{test.seen}, nil, metav1.Unix(400, 0)), got)
+		})
+	}
+}
+
+// A database that began again on an empty claim is named once by an event.
+func TestBeganEmptyIsAWarning(t *testing.T) {
+	t.Parallel()
+	ds := &dsv1.DataService{}
+	ds.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Phase: dsv1.PhaseRunning, Message: "PersistentVolumeClaim a" + health.BeganEmpty + "b"}}
+	assert.DeepEqual(t, (&Kind{}).Summary(ds).Warnings, []reconcile.Warning{
+		{Reason: dsv1.ReasonDataLost, Field: "status.components[mysql]", Text: "mysql: PersistentVolumeClaim a" + health.BeganEmpty + "b"},
+	})
+	ds.Status.Components[0].Message = ""
+	assert.Equal(t, len((&Kind{}).Summary(ds).Warnings), 0)
+}

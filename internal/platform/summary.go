@@ -13,6 +13,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/platform/component"
@@ -53,7 +54,12 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 	summary.Backups = backupsOf(ds)
 	known := ptr.Deref(s.Backup, dsv1.BackupStatus{})
 	summary.Warnings = backup.Warnings(known.LastID, known.Warnings, s.Conditions)
-	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // a database without a volume has no such claim; a MySQLCluster reports its own claims
+	for i := range s.Components {
+		if c := &s.Components[i]; strings.Contains(c.Message, health.BeganEmpty) {
+			summary.Warnings = append(summary.Warnings, reconcile.Warning{Reason: dsv1.ReasonDataLost, Field: "status.components[" + c.Name + "]", Text: c.Name + ": " + c.Message})
+		}
+	}
+	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // a database without a volume has no such claim, and a MySQLCluster reports its claims
 		summary.Claims = []string{mysql.ClaimName(cmp.Or(ds.Spec.MySQL.Name, component.DefaultObjectName(component.MySQL)))}
 	}
 	return summary

@@ -179,7 +179,11 @@ func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 		}
 		switch named[1] {
 		case "PersistentVolumeClaim":
-			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(dsv1.ReasonVolumeNotResized)}
+			reason := dsv1.ReasonVolumeNotResized
+			if strings.Contains(one.Message, health.BeganEmpty) {
+				reason = dsv1.ReasonDataLost
+			}
+			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reason)}
 		case "HorizontalPodAutoscaler":
 			d := &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reasonNoMetrics)}
 			if strings.Contains(one.Message, ": "+health.ReasonTooManyReplicas+": ") {

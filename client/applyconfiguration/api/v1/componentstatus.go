@@ -40,6 +40,8 @@ type ComponentStatusApplyConfiguration struct {
 	// lastTransitionTime is the time of the last change of phase. Empty if an operator older than 0.3.0 wrote the
 	// phase.
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+	// firstReady is the first known readiness of mysql. Absent until mysql stops being Running.
+	FirstReady *metav1.Time `json:"firstReady,omitempty"`
 }
 
 // ComponentStatusApplyConfiguration constructs a declarative configuration of the ComponentStatus type for use with
@@ -135,5 +137,13 @@ func (b *ComponentStatusApplyConfiguration) WithFailedFrom(value apiv1.Phase) *C
 // If called multiple times, the LastTransitionTime field is set to the value of the last call.
 func (b *ComponentStatusApplyConfiguration) WithLastTransitionTime(value metav1.Time) *ComponentStatusApplyConfiguration {
 	b.LastTransitionTime = &value
+	return b
+}
+
+// WithFirstReady sets the FirstReady field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FirstReady field is set to the value of the last call.
+func (b *ComponentStatusApplyConfiguration) WithFirstReady(value metav1.Time) *ComponentStatusApplyConfiguration {
+	b.FirstReady = &value
 	return b
 }
