@@ -213,9 +213,9 @@ type DataServiceSpec struct {
 	// +nullable
 	Hibernate bool `json:"hibernate,omitempty"`
 
-	// rollout is the order in which components are created and updated.
+	// rollout is the order in which components are created and updated, and what restarts them.
 	// +kubebuilder:default={}
-	// +kubebuilder:example=`{order: Sequential}`
+	// +kubebuilder:example=`{order: Sequential, restartOnChange: true}`
 	// +optional
 	Rollout Rollout `json:"rollout,omitempty"`
 }
@@ -300,7 +300,7 @@ const (
 	OrderSequential RolloutOrder = "Sequential"
 )
 
-// Rollout configures the order in which the operator changes components.
+// Rollout configures when the operator changes components.
 type Rollout struct {
 	// order is Dependency (a component starts when everything it depends on is ready) or
 	// Sequential (one component after the other).
@@ -308,4 +308,11 @@ type Rollout struct {
 	// +kubebuilder:example=`Sequential`
 	// +optional
 	Order RolloutOrder `json:"order,omitempty"`
+
+	// restartOnChange restarts pods when a Secret or ConfigMap of yours that they use changes. Not
+	// those of databases. Default: false.
+	// +kubebuilder:example=`true`
+	// +optional
+	// +nullable
+	RestartOnChange bool `json:"restartOnChange,omitempty"`
 }

@@ -55,6 +55,11 @@ const (
 	// AnnotationCredentials on a claim names the Secret with the passwords of the claim's database, if the claim's name implies another
 	// Secret.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
+	// AnnotationContents on a workload has the digests of the users' Secrets and ConfigMaps that its pods use. It is not on the pods: a digest
+	// that becomes known restarts none.
+	AnnotationContents = "d3os-product.com.d3os/contents"
+	// AnnotationRestart on pods names the contents that changed last. Another value restarts the pods.
+	AnnotationRestart = "d3os-product.com.d3os/restarted-for"
 	// AnnotationStarted on a DataBackup or a DataRestore holds the UID of the resource, and is written before the first object. It marks a
 	// copy of the resource, such as one from a restore of the cluster's objects: a copy has no status and another UID.
 	AnnotationStarted = "d3os-product.com.d3os/started"

@@ -222,6 +222,8 @@ func delay(c reconcile.PartSeen) string {
 	switch {
 	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:
 		return c.Health.Hint
+	case c.Restart != "":
+		return c.Restart
 	case c.Kind == thirdParty && c.Health.HintCulprit.Kind == "Pod":
 		return fmt.Sprintf("the third party has not answered the check yet; `kubectl describe pod %s` shows what the check gets", c.Health.HintCulprit.Name)
 	}

@@ -58,6 +58,7 @@ type Kind struct {
 	client    client.Client
 	jobs      backup.Reader
 	originals cache.Cache // metadata of the original operator's objects; nil for none
+	contents  *contents   // of users' Secrets and ConfigMaps; nil for a caller that only plans
 	// connections maps a DataService's NamespacedName to the last connection of MongoDB that was found to be in use.
 	connections sync.Map
 }
@@ -70,7 +71,11 @@ var (
 // New returns the kind. c is used for writes during switches of databases; live reads from the API server. Both are nil if the caller only
 // plans. originals caches the metadata of the original operator's objects.
 func New(planner *plan.Planner, keeper *plan.Keeper, c client.Client, live client.Reader, originals cache.Cache) *Kind {
-	return &Kind{planner: planner, keeper: keeper, client: c, jobs: backup.Reader{Client: c, Live: live}, originals: originals}
+	k := &Kind{planner: planner, keeper: keeper, client: c, jobs: backup.Reader{Client: c, Live: live}, originals: originals}
+	if c != nil {
+		k.contents = newContents()
+	}
+	return k
 }
 
 // GVK returns the group, version and kind of DataService.
@@ -135,13 +140,19 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs, obs *Observ
 	if result.Parts, err = k.parts(ds, graph, planned, secrets, in); err != nil {
 		return nil, err
 	}
+	restarts := &restarts{contents: k.contents, ds: ds, in: in, key: secrets.DigestKey, secrets: secrets.Secrets}
+	for i := range result.Parts {
+		if err := restarts.plan(&result.Parts[i]); err != nil {
+			return nil, err
+		}
+	}
 	if obs.Hibernation, err = findHibernation(f, planned, result.Parts, databases, in); err != nil {
 		return nil, err
 	}
 	if err := planDatabase(ds, graph, planned, result, databases, obs.Hibernation, in); err != nil {
 		return nil, err
 	}
-	obs.Databases, result.IsRequested = databases, databases != nil && databases.IsAtWork() || obs.Hibernation.IsActive()
+	obs.Databases, result.IsRequested = databases, databases != nil && databases.IsAtWork() || obs.Hibernation.IsActive() || restarts.isAny
 	if err := f.apply(result, obs, in); err != nil {
 		return nil, err
 	}
@@ -279,8 +290,17 @@ const podsShown = time.Second
 //   - after a gap in the binary log: a backup;
 //   - for a backup Job that other containers keep from ending: its deletion;
 //   - while the latest moments cannot be restored, a backup may become overdue,
-//     a StatefulSet starts, or an autoscaler cannot work: another pass.
+//     a StatefulSet starts, an autoscaler cannot work, or a changed Secret of a
+//     user may have to restart pods: another pass.
 func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	next := k.decide(ds, seen, obs)
+	if ds.Spec.Rollout.RestartOnChange && !obs.Hibernation.IsActive() && (next.LookAgain == 0 || next.LookAgain > contentsKnown) {
+		next.LookAgain = contentsKnown
+	}
+	return next
+}
+
+func (k *Kind) decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observation) reconcile.Decision {
 	if obs.Hibernation.IsActive() {
 		return k.hibernate(ds, obs)
 	}

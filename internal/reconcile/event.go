@@ -69,6 +69,9 @@ func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *
 		event.Reason, event.Action, event.Note = EventCreated, "Create", fmt.Sprintf("%s: created %s", part.Name, what)
 	case action == apply.Updated:
 		event.Reason, event.Action, event.Note = EventUpdated, "Update", "updated "+what
+		if workload && part.Restart != "" {
+			event.Note += ": " + part.Restart
+		}
 	case action == apply.Replaced:
 		event.Reason, event.Action, event.Note = EventReplaced, "Replace", what+" cannot be changed in place: it is deleted and created again; "+podsDuringReplace(planned)
 	default:

@@ -23,7 +23,7 @@ import (
 // applyPart applies a part, or as much of it as possible while other parts are not ready: a new revision waits, and the running revision is
 // corrected. With an error, the result still has the part's health.
 func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
-	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, LookAgain: part.lookAgain, grow: part.Grow}
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, Restart: part.Restart, LookAgain: part.lookAgain, grow: part.Grow}
 	live, err := p.live(ctx, part)
 	if seen.notServed(err) {
 		return seen, nil
@@ -169,7 +169,7 @@ func (p *pass) lookOnly(ctx context.Context) (PlanSeen, error) {
 }
 
 func (p *pass) lookAt(ctx context.Context, part *Part) (PartSeen, error) {
-	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, Notes: part.Notes, LookAgain: part.lookAgain}
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, Restart: part.Restart, Notes: part.Notes, LookAgain: part.lookAgain}
 	live, err := p.live(ctx, part)
 	if seen.notServed(err) {
 		return seen, nil

@@ -53,6 +53,8 @@ type Part struct {
 	// argument has the live objects; nil for a missing object. The result reports whether Confirm must be called again without an event.
 	// Nil: the objects show everything.
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
+	// Restart is the reason why the plan restarts pods although the spec did not change, as a note for users; "" for none.
+	Restart string
 	// KeepsRunning leaves the part unchanged, except that its CronJobs are suspended.
 	KeepsRunning bool
 	// Stopped is set for a part that is planned without pods, because the owner hibernates.
@@ -150,6 +152,7 @@ type PartSeen struct {
 	Culprit  health.Culprit // the object that Error is about
 	Notes    []string       // facts for the user, even if the part is healthy
 	Stopped  *Stopped       // as planned
+	Restart  string         // as planned
 	// Rewritten names the object that an admission policy changed; empty for none.
 	Rewritten string
 	// LookAgain is the time until the next reconciliation without an event; 0 is never.

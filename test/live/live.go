@@ -108,6 +108,9 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			}
 		}
 		stamp(applied, objects[id])
+		if err := digests(applied, objects[id]); err != nil {
+			return err
+		}
 		body, err := render.YAML(applied) // the client's form lacks the characters that YAML only allows in escaped form
 		if err != nil {
 			return err
@@ -150,6 +153,25 @@ func stamp(planned, live *unstructured.Unstructured) {
 			templates[i].(map[string]any)["metadata"].(map[string]any)["annotations"] = annotations
 		}
 	}
+}
+
+// digests copies the digests of what pods use from a live workload, and computes the digest of the plan with them.
+func digests(planned, live *unstructured.Unstructured) error {
+	contents, has := live.GetAnnotations()[object.AnnotationContents]
+	if !has {
+		return nil
+	}
+	wanted := object.Unfinished(planned)
+	unstructured.RemoveNestedField(wanted.Object, "metadata", "annotations", object.AnnotationWriter)
+	for _, o := range []*unstructured.Unstructured{wanted, planned} {
+		if err := unstructured.SetNestedField(o.Object, contents, "metadata", "annotations", object.AnnotationContents); err != nil {
+			return err
+		}
+	}
+	if _, err := object.Finish(wanted, object.Owner{}); err != nil {
+		return err
+	}
+	return unstructured.SetNestedField(planned.Object, object.Digest(wanted), "metadata", "annotations", object.AnnotationDigest)
 }
 
 // Stays reports whether an object outlives its plan: an object with data, or with credentials of data.

@@ -54,6 +54,8 @@ type SecretsPlan struct {
 	Credentials values.Credentials
 	// MongoDBPassword is the password of the services' account in MongoDB; "" while the user's Secret with the password does not exist.
 	MongoDBPassword string
+	// DigestKey is the key of digests of users' Secrets: without it they would help to guess a weak password. "" if nothing needs it.
+	DigestKey string
 }
 
 type secretData map[string]string
@@ -97,7 +99,7 @@ func (p *planner) platform(graph *component.Graph) error {
 	for i := range graph.Components {
 		shared = shared || graph.Components[i].HasProductDefaults
 	}
-	if !shared {
+	if !shared && !p.ds.Spec.Rollout.RestartOnChange {
 		return nil
 	}
 	name := p.ds.Name + "-" + component.Platform
@@ -105,8 +107,9 @@ func (p *planner) platform(graph *component.Graph) error {
 	if err != nil {
 		return err
 	}
-	p.jwt = d[keyJWTSecret]
-	p.plan.Credentials.PlatformSecret = name
+	if p.plan.DigestKey = d[keyJWTSecret]; shared {
+		p.jwt, p.plan.Credentials.PlatformSecret = d[keyJWTSecret], name
+	}
 	return p.add(name, component.Platform, d, false)
 }
 

@@ -12,11 +12,14 @@ import (
 // RolloutApplyConfiguration represents a declarative configuration of the Rollout type for use
 // with apply.
 //
-// Rollout configures the order in which the operator changes components.
+// Rollout configures when the operator changes components.
 type RolloutApplyConfiguration struct {
 	// order is Dependency (a component starts when everything it depends on is ready) or
 	// Sequential (one component after the other).
 	Order *apiv1.RolloutOrder `json:"order,omitempty"`
+	// restartOnChange restarts pods when a Secret or ConfigMap of yours that they use changes. Not
+	// those of databases. Default: false.
+	RestartOnChange *bool `json:"restartOnChange,omitempty"`
 }
 
 // RolloutApplyConfiguration constructs a declarative configuration of the Rollout type for use with
@@ -30,5 +33,13 @@ func Rollout() *RolloutApplyConfiguration {
 // If called multiple times, the Order field is set to the value of the last call.
 func (b *RolloutApplyConfiguration) WithOrder(value apiv1.RolloutOrder) *RolloutApplyConfiguration {
 	b.Order = &value
+	return b
+}
+
+// WithRestartOnChange sets the RestartOnChange field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RestartOnChange field is set to the value of the last call.
+func (b *RolloutApplyConfiguration) WithRestartOnChange(value bool) *RolloutApplyConfiguration {
+	b.RestartOnChange = &value
 	return b
 }

@@ -40,7 +40,9 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// usersSecret names a Secret of this namespace. For each account in users it has a key with the account's name and password. A changed
 	// password takes effect without a restart. Default: <name>-users.
 	UsersSecret *string `json:"usersSecret,omitempty"`
-	// config are options of mysqld, by name, as in my.cnf. A change replaces the pods one by one, the primary last.
+	// config are options of mysqld, by name, as in my.cnf. A change replaces the pods one by one, the primary last. Options that the operator
+	// sets itself, and values that may lose acknowledged transactions, are refused. event_scheduler applies to the primary; replicas run no
+	// events.
 	Config map[string]mysqlv1alpha1.Option `json:"config,omitempty"`
 	// size is small, medium or large. It sets innodb_buffer_pool_size and, unless resources is set, the resources
 	// of each MySQL container. Default: 100m to 1 CPU, 1500Mi to 2000Mi of memory and a buffer pool of 768M.

@@ -1,0 +1,111 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// A changed Secret of a user restarts the pods that use it, and no others, if the spec requests that. An event names the Secret. Neither the
+// field nor a Secret of equal content restarts anything. A new operator reads all Secrets at once, so the test does not wait a minute.
+func TestRestartOnChange(t *testing.T) {
+	e := parallel(t)
+	op := e.Start()
+	account := func(value string) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "account"}, StringData: map[string]string{"PASSWORD": value}}
+		e.Must(api.Create(e.Ctx, secret))
+	}
+	remove := func() {
+		e.Must(api.Delete(e.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "account"}}))
+	}
+	account("a")
+	uses := fields{"envFrom": []any{fields{"secretRef": fields{"name": "account"}}, fields{"configMapRef": fields{"name": "flags", "optional": true}}}}
+	name := e.CreateReady(small(fields{"proxy": uses}))
+	before := e.podsOf()
+	e.ChangeReady(name, fields{"rollout": fields{"restartOnChange": true}})
+	e.Rests(op, time.Second)
+	e.samePods(before, "auth", "proxy", "web")
+
+	restart := func() { op.Stop(); op = e.Start() }
+	op.Stop()
+	remove()
+	account("a")
+	op = e.Start()
+	e.passes(name)
+	e.samePods(before, "auth", "proxy", "web")
+	op.Stop()
+	remove()
+	op = e.Start()
+	e.passes(name)
+	e.samePods(before, "auth", "proxy", "web")
+
+	account("b")
+	restart()
+	e.restarted(name, before, "Secret account")
+	e.samePods(before, "auth", "web")
+	e.Rests(op, time.Second)
+
+	before = e.podsOf()
+	e.Must(api.Create(e.Ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "flags"}, Data: map[string]string{"A": "b"}}))
+	restart()
+	e.restarted(name, before, "ConfigMap flags")
+
+	before = e.podsOf()
+	e.ChangeReady(name, fields{"rollout": nil})
+	e.passes(name)
+	e.samePods(before, "auth", "proxy", "web")
+}
+
+// podsOf returns the UIDs of the pods of all components.
+func (e *env) podsOf() map[string][]types.UID {
+	found := map[string][]types.UID{}
+	for _, component := range []string{"auth", "proxy", "web"} {
+		for _, pod := range e.pods(component) {
+			found[component] = append(found[component], pod.UID)
+		}
+	}
+	return found
+}
+
+// samePods expects components to have the same pods as before.
+func (e *env) samePods(before map[string][]types.UID, components ...string) {
+	e.Helper()
+	now := e.podsOf()
+	for _, component := range components {
+		if !slices.Equal(now[component], before[component]) {
+			e.Errorf("%s has other pods", component)
+		}
+	}
+}
+
+// restarted waits until proxy has other pods, and is ready, and an event names the cause.
+func (e *env) restarted(name string, before map[string][]types.UID, cause string) {
+	e.Helper()
+	e.Until("proxy restarts", func() error {
+		for _, pod := range e.pods("proxy") {
+			if slices.Contains(before["proxy"], pod.UID) || !stage.IsReady(pod) {
+				return fmt.Errorf("pod %s runs", pod.Name)
+			}
+		}
+		return stage.Unless(len(e.pods("proxy")) > 0, "it has no pod")
+	})
+	e.Ready(name)
+	note := "updated Deployment proxy: restarts because of a change of " + cause
+	e.Until("an event names it", func() error {
+		return stage.Unless(slices.ContainsFunc(harness.Every[*eventsv1.Event](e.Journal), func(event *eventsv1.Event) bool {
+			return event.Reason == "ComponentUpdated" && event.Note == note
+		}), "no event "+note)
+	})
+}
