@@ -183,8 +183,8 @@ func TestFiltersLeaveNothingOut(t *testing.T) {
 	}
 }
 
-// Tables that were created in another folder after the backup (DATA DIRECTORY) are restored in the data folder, because the next pod does
-// not have the other folder.
+// Tables that were created in another folder after the backup (DATA DIRECTORY) are restored in the folder of the data: the next pod has no
+// other one. Routines, triggers and events keep their text and their SQL mode.
 func TestTablesAreRestoredInTheFolderOfTheData(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
@@ -195,16 +195,28 @@ func TestTablesAreRestoredInTheFolderOfTheData(t *testing.T) {
 			o.Exec("CREATE DATABASE a")
 			o.backup()
 			at := " DATA DIRECTORY='" + elsewhere + "'"
-			o.Exec("CREATE TABLE a.i (id INT PRIMARY KEY) ENGINE=InnoDB"+at, "CREATE TABLE a.m (id INT PRIMARY KEY) ENGINE=MyISAM"+at+" INDEX DIRECTORY='"+elsewhere+"'",
+			o.Exec("CREATE TABLE a.i (id INT PRIMARY KEY) ENGINE=InnoDB,"+at+", COMMENT='keeps "+strings.ReplaceAll(at, "'", "''")+"'",
+				"CREATE TABLE a.m (id INT PRIMARY KEY) ENGINE=MyISAM"+at+" INDEX DIRECTORY='"+elsewhere+"'",
 				"CREATE TABLE a.p (id INT PRIMARY KEY) ENGINE=InnoDB PARTITION BY RANGE (id) (PARTITION few VALUES LESS THAN (10)"+at+", PARTITION more VALUES LESS THAN MAXVALUE)",
-				"INSERT INTO a.i VALUES (1)", "INSERT INTO a.m VALUES (2)", "INSERT INTO a.p VALUES (3), (30)")
+				"INSERT INTO a.i VALUES (1)", "INSERT INTO a.m VALUES (2)", "INSERT INTO a.p VALUES (3), (30)",
+				"ALTER TABLE a.p REORGANIZE PARTITION more INTO (PARTITION more VALUES LESS THAN (40)"+at+", PARTITION most VALUES LESS THAN MAXVALUE)",
+				"CREATE TABLE a.like_p LIKE a.p", "INSERT INTO a.like_p VALUES (4)", "ALTER TABLE a.i"+at+", ADD COLUMN c INT",
+				"CREATE TABLE a.selected (PRIMARY KEY (id))"+at+" SELECT id + 4 AS id FROM a.i",
+				"CREATE PROCEDURE a.makes() CREATE TABLE a.made (id INT PRIMARY KEY)"+at, "CALL a.makes()", "INSERT INTO a.made VALUES (6)",
+				"SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", `CREATE TABLE a.quoted ("id'" INT DEFAULT 7, c VARCHAR(9) DEFAULT '\')`+at, "INSERT INTO a.quoted () VALUES ()",
+				"CREATE FUNCTION a.f() RETURNS INT DETERMINISTIC RETURN 1", "CREATE TRIGGER a.r BEFORE INSERT ON a.i FOR EACH ROW SET @a = 1", "CREATE EVENT a.e ON SCHEDULE EVERY 1 DAY DISABLE DO SELECT 1")
+			stored := "SELECT ROUTINE_NAME, SQL_MODE, ROUTINE_DEFINITION FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'a' UNION SELECT TRIGGER_NAME, SQL_MODE, ACTION_STATEMENT FROM information_schema.TRIGGERS " +
+				"WHERE TRIGGER_SCHEMA = 'a' UNION SELECT EVENT_NAME, SQL_MODE, EVENT_DEFINITION FROM information_schema.EVENTS UNION SELECT TABLE_NAME, '', TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'a' ORDER BY 1"
+			want := o.Ask(stored)
 			o.settled()
 			o.a.stop()
 			o.a.done.Wait()
 			o.Kill()
 			assert.NilError(t, os.RemoveAll(elsewhere))
 			r, _ := o.restored(&restore.Until{})
-			assert.Equal(t, r.Ask("SELECT id FROM a.i UNION SELECT id FROM a.m UNION SELECT id FROM a.p ORDER BY 1"), "1\n2\n3\n30")
+			assert.Equal(t, r.Ask("SELECT id FROM a.i UNION SELECT id FROM a.m UNION SELECT id FROM a.p UNION SELECT id FROM a.like_p UNION SELECT id FROM a.selected UNION SELECT id FROM a.made UNION SELECT `id'` FROM a.quoted ORDER BY 1"),
+				"1\n2\n3\n4\n5\n6\n7\n30")
+			assert.Equal(t, r.Ask(stored), want)
 			_, err := os.Stat(elsewhere)
 			assert.ErrorIs(t, err, os.ErrNotExist)
 		})

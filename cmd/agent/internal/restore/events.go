@@ -6,6 +6,7 @@ package restore
 import (
 	"strings"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
@@ -82,6 +83,9 @@ type lexer struct {
 	text  []byte
 	ahead string
 	has   bool
+	// mode is the SQL mode of the statement. lead recognizes the first byte of a character of two bytes; nil without such characters.
+	mode uint64
+	lead func(byte) bool
 }
 
 func words(text []byte) *lexer { return &lexer{text: text} }
@@ -114,11 +118,19 @@ func (l *lexer) scan() string {
 	}
 	n := 0
 	for n < len(l.text) && isWord(l.text[n]) {
-		n++
+		n += l.width(n)
 	}
 	word := string(l.text[:n])
 	l.text = l.text[n:]
 	return strings.ToUpper(word)
+}
+
+// width returns the number of bytes of the character at an index, as far as quotes and words depend on it.
+func (l *lexer) width(i int) int {
+	if l.lead != nil && l.lead(l.text[i]) && i+1 < len(l.text) && l.text[i+1] >= 0x40 {
+		return 2
+	}
+	return 1
 }
 
 func isWord(c byte) bool {
@@ -128,19 +140,19 @@ func isWord(c byte) bool {
 // space skips white space and comments, but not the content of comments that servers execute.
 func (l *lexer) space() {
 	for len(l.text) > 0 {
-		rest := string(l.text[:min(len(l.text), 3)])
+		rest := string(l.text[:min(len(l.text), 4)])
 		var end int
 		switch {
-		case strings.ContainsRune(" \t\r\n", rune(rest[0])):
+		case strings.ContainsRune(" \t\r\n\v\f", rune(rest[0])):
 			end = 1
-		case rest == "/*!" || rest == "/*M":
+		case strings.HasPrefix(rest, "/*!") || rest == "/*M!":
 			for end = 2; end < len(l.text) && strings.ContainsRune("M!0123456789", rune(l.text[end])); end++ {
 			}
 		case strings.HasPrefix(rest, "*/"):
 			end = 2
 		case strings.HasPrefix(rest, "/*"):
 			end = after(l.text, "*/")
-		case rest[0] == '#' || strings.HasPrefix(rest, "--"):
+		case rest[0] == '#' || strings.HasPrefix(rest, "--") && (len(rest) == 2 || rest[2] <= ' '):
 			end = after(l.text, "\n")
 		default:
 			return
@@ -158,12 +170,17 @@ func after(text []byte, what string) int {
 }
 
 func (l *lexer) quoted(quote byte) string {
+	escapes := quote != '`' && l.mode&binlog.ModeNoBackslashEscapes == 0 && (quote == '\'' || l.mode&binlog.ModeAnsiQuotes == 0)
 	var b strings.Builder
 	b.WriteByte(quote)
 	for i := 1; i < len(l.text); i++ {
 		c := l.text[i]
 		switch {
-		case c == '\\' && quote != '`' && i+1 < len(l.text):
+		case l.width(i) == 2:
+			b.WriteByte(c)
+			i++
+			c = l.text[i]
+		case c == '\\' && escapes && i+1 < len(l.text):
 			i++
 			c = l.text[i]
 		case c == quote && i+1 < len(l.text) && l.text[i+1] == quote:

@@ -197,7 +197,7 @@ func (c *Copy) prepare(conn *server.Conn, s *spool) error {
 	if err := inZone(conn, c.source.Backup); err != nil {
 		return err
 	}
-	if err := prepareApplier(conn); err != nil {
+	if err := unfiltered(conn); err != nil {
 		return err
 	}
 	if err := c.filter(conn); err != nil {

@@ -88,18 +88,7 @@ func applier(v server.Version) []string {
 	return append(args, fmt.Sprintf("--%s-parallel-workers=%d", name, workers))
 }
 
-// prepareApplier removes everything that would make the applier deviate from the log. Filters would skip events without an error. The
-// volume lacks the folders of DATA DIRECTORY. MySQL's applier ignores these folders because of the server's SQL mode. MariaDB's applier
-// ignores them because symbolic links are off.
-func prepareApplier(conn *server.Conn) error {
-	if conn.Version.Flavour == server.MySQL {
-		if err := conn.Do("SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',NO_DIR_IN_CREATE')"); err != nil {
-			return err
-		}
-	}
-	return unfiltered(conn)
-}
-
+// unfiltered removes the applier's filters, which would skip events without an error.
 func unfiltered(conn *server.Conn) error {
 	filters := []string{"replicate_do_db", "replicate_ignore_db", "replicate_do_table", "replicate_ignore_table", "replicate_wild_do_table", "replicate_wild_ignore_table", "replicate_rewrite_db"}
 	if conn.Version.Flavour == server.MySQL {
@@ -140,7 +129,7 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 	if err := inZone(conn, s.plan.source.Backup); err != nil {
 		return err
 	}
-	if err := prepareApplier(conn); err != nil {
+	if err := unfiltered(conn); err != nil {
 		return err
 	}
 	if s.statuses == nil {

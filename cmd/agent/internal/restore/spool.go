@@ -15,6 +15,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
 )
 
@@ -200,6 +201,9 @@ func (s *spool) event(raw []byte) error {
 			s.behind(e)
 		}
 		return nil
+	}
+	if s.plan.source.Backup.Server.Flavour == server.MySQL {
+		inDataFolder(raw, s.tracker.IsChecked())
 	}
 	if _, err := s.out.Write(raw); err != nil {
 		return err
