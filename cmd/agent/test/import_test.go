@@ -176,7 +176,7 @@ func TestImport(t *testing.T) {
 			s := start(t, flavour, append(gtids(flavour), "--ssl-ca="+keys+"/ca.crt", "--ssl-cert="+keys+"/tls.crt", "--ssl-key="+keys+"/tls.key")...)
 			s.Exec("SET SQL_LOG_BIN = 0", "ALTER USER "+rig.Account+"@'%' REQUIRE SSL")
 			before := ownState(s)
-			load := s.Write(6, 2, 5*time.Millisecond)
+			load := s.Write(6, 2, 20*time.Millisecond)
 			defer load.Stop()
 			rig.Until(t, "50 transactions", func() bool { return len(load.Acks()) >= 50 })
 			i := newImport(t, s, "--server-ca="+keys+"/ca.crt")
@@ -202,6 +202,8 @@ func TestImport(t *testing.T) {
 			}
 			i.start()
 			i.reaches(contract.ImportFollowing)
+			load.Slow(200 * time.Millisecond) // a busy machine may write faster than it replays
+			i.follows()
 			i.cutOver(true)
 			rig.Until(t, "a refusal while the source is written to", func() bool { return strings.Contains(i.state().Message, "still written to") })
 			acks := load.Stop()

@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
@@ -28,6 +29,7 @@ type Load struct {
 	server *Server
 	cancel context.CancelFunc
 	group  sync.WaitGroup
+	pause  atomic.Int64
 	mu     sync.Mutex
 	acks   []Ack
 }
@@ -52,13 +54,17 @@ func (s *Server) Write(seed int64, writers int, pause ...time.Duration) *Load {
 	seed = chance.Seed(s.T, seed)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Load{server: s, cancel: cancel}
+	l.Slow(append(pause, 0)[0])
 	for w := range writers {
-		l.group.Go(func() { l.write(ctx, rand.New(rand.NewSource(seed+int64(w))), int64(w), append(pause, 0)[0]) })
+		l.group.Go(func() { l.write(ctx, rand.New(rand.NewSource(seed+int64(w))), int64(w)) })
 	}
 	return l
 }
 
-func (l *Load) write(ctx context.Context, random *rand.Rand, writer int64, pause time.Duration) {
+// Slow sets the pause of each writer before a transaction.
+func (l *Load) Slow(pause time.Duration) { l.pause.Store(int64(pause)) }
+
+func (l *Load) write(ctx context.Context, random *rand.Rand, writer int64) {
 	var conn *server.Conn
 	for seq := int64(1); ctx.Err() == nil; seq++ {
 		if conn == nil {
@@ -71,7 +77,7 @@ func (l *Load) write(ctx context.Context, random *rand.Rand, writer int64, pause
 				continue
 			}
 		}
-		time.Sleep(pause) // no test depends on the number of writes
+		time.Sleep(time.Duration(l.pause.Load())) // no test counts on how many writes there are
 		id := writer*1_000_000_000 + seq
 		body := strings.Repeat(fmt.Sprintf(`%d'\%c"(;`, random.Int63(), rune('a'+random.Intn(26))), 1+random.Intn(40))
 		steps := []string{"BEGIN", fmt.Sprintf("INSERT INTO shop.orders VALUES (%d, %d, '%s')", id, writer, strings.NewReplacer(`\`, `\\`, "'", "''").Replace(body)),
