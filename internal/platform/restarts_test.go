@@ -201,7 +201,7 @@ func TestRestartNeedsAKnownContent(t *testing.T) {
 	assert.Equal(t, plain.GetAnnotations()[object.AnnotationContents], "")
 }
 
-// A Secret that was deleted and changed meanwhile restarts the pods once it is back.
+// A Secret that was deleted, and created again with other content, restarts the pods.
 func TestRestartAfterAReplacement(t *testing.T) {
 	t.Parallel()
 	s := newRestarter(t)
