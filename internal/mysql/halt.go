@@ -16,7 +16,6 @@ import (
 
 // Halt plans the services that use the database without pods, during a switch and until the database in use serves. own is the part of the
 // database.
-// database.
 func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bool) error {
 	for _, part := range users {
 		wasHalted, err := halt.Switch.IsAny(part.Objects, d.in.Lookup)

@@ -38,7 +38,7 @@ func (b *bench) one(ctx context.Context) (*dsv1.DataService, error) {
 	return ds, b.makeNamespaces(ctx, alone)
 }
 
-// many returns the DataServices with the numbers from from through to, each in a new namespace. They have no node ports, because a node
+// many returns the DataServices with numbers in the range [from, to), each in a new namespace. They have no node ports, because a node
 // port is unique in a cluster.
 func (b *bench) many(ctx context.Context, from, to int) ([]*dsv1.DataService, error) {
 	var services []*dsv1.DataService

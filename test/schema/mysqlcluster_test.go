@@ -112,7 +112,7 @@ var mysqlRefused = map[string]string{
 	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
 	"{storage: {autoGrow: {limit: 9Gi}}}":                "limit must not be below size",
 	"{storage: {autoGrow: {limit: 20Gi, by: 0%}}}":       "autoGrow.by",
-	"{nothing: 1}":                                       "unknown field",
+	"{nothing: 1}": "unknown field",
 }
 
 // Fields that determine the volumes cannot change.

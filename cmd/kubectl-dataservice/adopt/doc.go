@@ -56,7 +56,6 @@ type Observation struct {
 	Record            *Record
 	// Copy is the plan with the database that imports the original; nil if spec.mysql already declares that database. CopyRefused is the
 	// reason why there is no such plan.
-	// does not exist.
 	Copy        *reconcile.Plan
 	CopyRefused string
 	// Claim is the claim of the database that imports; nil for none.

@@ -417,7 +417,7 @@ func (s *scene) says(lines []string) error {
 	return errors.Join(harness.Mentions(lines[0], s.named(s.Names)...), harness.Mentions(lines[1], "look at "+strings.ReplaceAll(s.Look, "NAMESPACE", s.Namespace)))
 }
 
-// runs runs the command of line 2 as the user. The command must find the object in the line.
+// runs executes the command of line 2 as the user. The command must find the object in the line.
 func (s *scene) runs(line string) {
 	_, command, found := strings.Cut(line, ": kubectl ")
 	if !found {

@@ -52,7 +52,7 @@ func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 		m := c.at(id.Ordinal)
 		isCopy, hasMore := m.usable() && c.follows(m) && m.Acknowledges, m.usable() && isErrant(m, p)
 		switch {
-		case slices.Contains(leaving, id) || m.hasOther(id) || m.Answers && m.Volume == VolumeForeign || hasMore && !isCopy:
+		case slices.Contains(leaving, id) || m.isOther(id) || hasMore && !isCopy:
 			bad = append(bad, id)
 		case hasMore:
 			errant = append(errant, id)
@@ -76,6 +76,11 @@ func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 		c.notes = append(c.notes, fmt.Sprintf("voter %d has transactions that the primary has not: it copies the data when another voter is well", id.Ordinal))
 	}
 	return errant, bad
+}
+
+// isOther reports whether a member is not the voter id any more: its server or its volume is another one.
+func (m Member) isOther(id Identity) bool {
+	return m.hasOther(id) || m.Answers && m.Volume == VolumeForeign
 }
 
 // alone returns the record of a primary without voters: it needs no acknowledgement, and no other member may be promoted.
@@ -196,19 +201,23 @@ func (c *cluster) errant() *Decision {
 		if m.UsedTicket == JoinTicket(c.record, p.Identity) {
 			return c.write(StateErrant, c.record.next(), nil, "member %d joined, and has other transactions again: another revision lets it try once more", m.Ordinal)
 		}
-		step := c.ticket(m, JoinTicket(c.record, p.Identity))
-		if !hasMore && !isBehind {
-			step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactDamaged}, {Member: p, Fact: FactServes}}
-			return c.do(StateJoining, step, "member %d cannot apply what it received: its data is set aside, and it joins again", m.Ordinal)
-		}
-		if !hasMore {
-			step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactBehind}, {Member: p, Fact: FactServes}}
-			return c.do(StateJoining, step, "member %d lacks what the primary has removed from its logs: its data is set aside, and it joins again", m.Ordinal)
-		}
-		step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactErrant}, {Member: p, Fact: FactServes}}
-		return c.do(StateErrant, step, "member %d has transactions that the primary has not: its data is set aside, and it joins again", m.Ordinal)
+		return c.rejoin(m, p, hasMore, isBehind)
 	}
 	return nil
+}
+
+// rejoin makes a member set its data aside and copy the primary's data.
+func (c *cluster) rejoin(m, p Member, hasMore, isBehind bool) *Decision {
+	state, fact, cause := StateJoining, FactDamaged, "cannot apply what it received"
+	switch {
+	case hasMore:
+		state, fact, cause = StateErrant, FactErrant, "has transactions that the primary has not"
+	case isBehind:
+		fact, cause = FactBehind, "lacks what the primary has removed from its logs"
+	}
+	step := c.ticket(m, JoinTicket(c.record, p.Identity))
+	step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: fact}, {Member: p, Fact: FactServes}}
+	return c.do(state, step, "member %d %s: its data is set aside, and it joins again", m.Ordinal, cause)
 }
 
 // renew makes a member drop its relay log, which cannot be read. The member is no voter, and the primary has all that it received.

@@ -126,7 +126,6 @@ type Member struct {
 	Promised, Revision int64
 	// Ticket is the annotation of the member's pod. UsedTicket is the last used ticket. FailedTicket is a ticket that the member has failed
 	// to use and will try again.
-	// try again.
 	Ticket, UsedTicket, FailedTicket string
 	// Outdated reports whether the StatefulSet would create a different pod. Down reports whether, according to Kubernetes, no server of
 	// the member runs.

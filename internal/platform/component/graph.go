@@ -168,7 +168,6 @@ func (c *Component) isUsers() bool {
 
 // newer are the names of components that a user's service may have if the spec does not declare the component: such services may be older
 // than the fields of these components.
-// than the fields.
 var newer = []dsv1.ComponentName{Redis, Etcd, MongoDB}
 
 // checkNames refuses two components with the same name.

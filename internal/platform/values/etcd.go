@@ -18,7 +18,6 @@ const (
 
 // managedEtcd returns the chart values of an EtcdCluster, which are its whole spec. fields are the component's fields, including the
 // defaults for all components.
-// components.
 func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	e := c.Etcd
 	spec := map[string]any{

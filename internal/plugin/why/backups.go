@@ -72,7 +72,6 @@ func (f *Facts) backups() *Diagnosis {
 
 // warned explains the warnings of the last backup, or of the restore that created the database; nil for none. Warnings are no failure: the
 // backup exists, and why exits with code 0.
-// exists, and why ends with success.
 func (f *Facts) warned() *Diagnosis {
 	if f.Resource == nil && !f.concernsMySQL() {
 		return nil

@@ -76,7 +76,7 @@ func newestVerified(entries []Entry) int {
 	return oldest
 }
 
-// counts counts the good backups that are newer than the backup to judge.
+// counts describes the good backups that are newer than the backup to judge.
 type counts struct {
 	good int
 	// base reports whether a counted backup is older than the window in which every time must be restorable.

@@ -46,11 +46,10 @@ func (k *Kept) MiB(folder string) int64 {
 // sizeOf returns the size of the files in a folder, in bytes. It skips files that it cannot read.
 func sizeOf(folder string) (bytes int64) {
 	_ = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			bytes += info.Size()
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				bytes += info.Size()
+			}
 		}
 		return nil
 	})

@@ -13,11 +13,11 @@ import (
 type Use byte
 
 const (
-	// Compared: a difference causes a warning. The data does not depend on the variable, but clients may.
+	// Compared causes a warning if the values differ. The data does not depend on the variable, but clients may.
 	Compared Use = iota
-	// Needed: a restore is refused unless the server's configuration has the same value.
+	// Needed refuses a restore unless the server's configuration has the same value.
 	Needed
-	// Given: the restoring server gets the backup's value, because the effect of the dump and the archive depends on it.
+	// Given passes the backup's value to the restoring server, because the effect of the dump and the archive depends on it.
 	Given
 )
 

@@ -10,7 +10,6 @@ import (
 
 // least is the free space in bytes below which a volume counts as full. A server extends its files by up to 4 MiB at a time. It hangs while
 // it cannot write its binary log.
-// cannot write makes it wait without an answer.
 const least = 16 << 20
 
 // Full describes the free space of the volume if it is too small. It returns "" if the space is sufficient or unknown.
