@@ -28,6 +28,11 @@ func TestProve(t *testing.T) {
 			o.Members[i].Promised, o.Members[i].Role = 5, RoleNone
 		}
 	}
+	unread := func(o *Observation, _ *Want) { torn(o) }
+	unapplied := func(o *Observation, _ *Want) {
+		torn(o)
+		o.Members[2].Damage = DamageData
+	}
 	restarted := func(o *Observation, _ *Want) { o.Members[0].Role = RoleNone }
 	asked := func(_ *Observation, w *Want) { w.Switch, w.To = true, 2 }
 	for name, c := range map[string]struct {
@@ -50,6 +55,13 @@ func TestProve(t *testing.T) {
 		"a primary that demands nothing": {empty, func(o *Observation) { o.Members[0].Demands = 0 }, "Serves"},
 		"a surplus that arrived":         {errant, func(o *Observation) { o.Members[0].Executed = sets[3] }, "Errant"},
 		"a surplus that is the primary":  {errant, func(o *Observation) { o.Members[2].Role = RolePrimary }, "Errant"},
+		"a relay log that is readable":   {unread, func(o *Observation) { o.Members[2].Damage = "" }, "Damaged"},
+		"a torn log with more":           {unread, func(o *Observation) { o.Members[2].Received = sets[3] }, "Damaged"},
+		"a torn log of a voter":          {unread, func(o *Observation) { o.Record.Voters = healthy().Record.Voters }, "Damaged"},
+		"a torn log of the primary":      {unread, func(o *Observation) { o.Members[2].Role = RolePrimary }, "Damaged"},
+		"data that matches again":        {unapplied, func(o *Observation) { o.Members[2].Damage = "" }, "Damaged"},
+		"damaged data with more":         {unapplied, func(o *Observation) { o.Members[2].Received = sets[3] }, "Damaged"},
+		"damaged data of a voter":        {unapplied, func(o *Observation) { o.Record.Voters = healthy().Record.Voters }, "Damaged"},
 		"a member that connects": {func(o *Observation, _ *Want) { behind(o) }, func(o *Observation) {
 			o.Members[2].Role, o.Members[2].Connected = RoleReplica, true
 		}, "Behind"},
