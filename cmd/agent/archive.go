@@ -92,8 +92,8 @@ func archiveLog(arguments []string) int {
 	})
 }
 
-// keepArchiving retries after temporary failures until ctx ends. It returns a failure that a person should see: a new timeline does not
-// continue the former one, or nothing was archived for a long time.
+// keepArchiving retries after failures until ctx ends. It returns an error if a person must see it, such as a gap in
+// the log, or if nothing was archived for a long time.
 func keepArchiving(ctx context.Context, archive func(context.Context) error, giveUp time.Duration, report *archiveReport) error {
 	good := time.Now()
 	for wait := time.Second; ; {

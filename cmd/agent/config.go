@@ -82,7 +82,7 @@ func (c *config) server() {
 func (c *config) configured() *list {
 	c.StringVar(&c.serverConfig, "server-config", "", "configuration file of the server; default: the files that the server reads by itself")
 	more := &list{}
-	c.Var(more, "server-option", "option of the server for the time of loading; may be given several times")
+	c.Var(more, "server-option", "option of the server while it loads the backup; may be given several times")
 	return more
 }
 
@@ -91,8 +91,8 @@ func (c *config) writes() {
 	c.Var(&c.recipients, "recipient", "public key to encrypt to, such as age1...; may be given several times")
 }
 
-// secret returns the value of the environment variable NAME, or the content of the file that NAME_FILE names, cleaned by the rule for all
-// secrets. It returns "" if neither is set.
+// secret returns the value of the environment variable NAME, or else the content of the file that NAME_FILE names. It
+// cleans the value by the rule for all secrets. It returns "" if neither variable is set.
 func secret(name string) (string, error) {
 	raw, from, err := given(name)
 	if err != nil || from == "" {
@@ -105,8 +105,8 @@ func secret(name string) (string, error) {
 	return value, nil
 }
 
-// given returns the value of the environment variable NAME, or the content of the file that NAME_FILE names, and the name of the variable
-// that was set; "" for neither.
+// given returns the value of the environment variable NAME, or else the content of the file that NAME_FILE names. from
+// is the name of the variable that was set; "" if neither is set.
 func given(name string) (raw []byte, from string, err error) {
 	if file := os.Getenv(name + contract.InFile); file != "" {
 		if raw, err = os.ReadFile(file); err != nil {
@@ -159,7 +159,7 @@ func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipi
 
 // privateKeys reads AGENT_IDENTITIES. Backups that are not encrypted need no key, so a missing file is not a failure.
 func privateKeys() ([]age.Identity, error) {
-	text, _, err := given(contract.EnvIdentities) // several lines of text, while other secrets are single values
+	text, _, err := given(contract.EnvIdentities) // not cleaned, because it has several lines
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

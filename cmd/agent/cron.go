@@ -99,7 +99,7 @@ func serveCron(ctx context.Context, o *cronOptions) error {
 			fmt.Fprintln(os.Stderr, "error: answer probes:", err)
 		}
 	}()
-	defer server.Close() // the program ends
+	defer server.Close() // the error does not matter, because the program ends
 	reaping, stop := context.WithCancel(ctx)
 	defer stop()
 	go reapOrphans(reaping, &o.command)

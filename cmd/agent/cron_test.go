@@ -37,7 +37,8 @@ func agent(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The real program: runs every second, a run that fails, and the end by SIGTERM, which the command has time for.
+// The program starts a command every second. After a run that fails, the program is not ready until a run succeeds. On
+// SIGTERM, it gives the command time to end.
 func TestCronRuns(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

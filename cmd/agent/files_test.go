@@ -24,8 +24,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
-// The entry point of an image, a bash script, starts the server with a bounded number of files and keeps a lower limit. The test stubs the
-// limit of the node: few machines let a test raise it.
+// A bash script is the entry point of an image. It starts the server with a bounded number of files, and keeps a lower
+// limit. The test stubs the limit of the node, because few machines let a test raise it.
 func TestLimitsForTheEntryPoint(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "agent")
 	assert.NilError(t, install(program))

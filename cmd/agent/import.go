@@ -28,7 +28,7 @@ func importServer(arguments []string) int {
 	c.StringVar(&o.Server.CA, "server-ca", "", "file with PEM certificates of trusted authorities; without it, TLS is used if the server offers it, and no certificate is verified")
 	c.Var((*list)(&o.Schemas), "database", "database to copy; may be given several times; none: all")
 	c.DurationVar(&o.MaxLockWait, "max-lock-wait", 10*time.Second, "maximum time for which the dump waits for its lock of all tables, and other statements wait for the dump")
-	c.DurationVar(&o.Interval, "interval", time.Second, "time between two looks at the server")
+	c.DurationVar(&o.Interval, "interval", time.Second, "time between two queries of the server")
 	c.StringVar(&o.Target.Volume, "volume", "", "root of the empty volume")
 	c.StringVar(&o.Target.Data, "data", "mysql", "folder of the data within the volume")
 	more := c.configured()

@@ -15,7 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Flags that would make a command remove more than they name, or in another place, are refused before anything is read.
+// A command refuses wrong flags before it reads anything. With such flags, it could remove more than the user wants, or
+// write to another folder.
 func TestOddFlagsAreRefused(t *testing.T) {
 	volume := t.TempDir()
 	for _, arguments := range []string{
@@ -37,7 +38,8 @@ func TestOddFlagsAreRefused(t *testing.T) {
 	assert.Equal(t, len(left), 0)
 }
 
-// A member of a MySQL database requires its pod, its volume and the other members before it changes anything.
+// The command for a member of a MySQL database refuses to start without the pod, the volume and the other members. It
+// then changes nothing.
 func TestOddMembersAreRefused(t *testing.T) {
 	whole := "--volume=V --ticket=V/ticket --secrets=V --tls=V --domain=db-headless.data.svc"
 	for _, c := range []struct {
@@ -84,8 +86,8 @@ func TestTerminationMessagesAreWhole(t *testing.T) {
 	}
 }
 
-// The report of the guard shows whether a start is the first start. The container of a first start may leave an incomplete database, and is
-// not guarded when it starts again.
+// The guard reports whether a start is the first start on a volume. The first start may leave an incomplete database.
+// If its container starts again in the same pod, no guard runs before it.
 func TestReportOfTheGuard(t *testing.T) {
 	for _, isFirst := range []bool{true, false} {
 		volume := t.TempDir()

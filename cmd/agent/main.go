@@ -173,7 +173,7 @@ func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *
 	}
 	mark, err := q.Volume.Remember(root, q.Server, q.Record)
 	if err != nil {
-		// The server may be able to write although the guard is not. Without a mark, only the claim identifies the volume.
+		// The guard may be unable to write while the server can. Without a mark, only the claim identifies the volume.
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return mark, nil, nil

@@ -36,7 +36,7 @@ func startMember(args []string) int {
 	flags.StringVar(&a.Notes, "notes", "", "folder that lives as long as the pod")
 	flags.StringVar(&a.Record, "record", "", "folder with a file for each pod with the last known position of its data")
 	flags.StringVar(&server.Domain, "domain", "", "suffix of the pods' names in DNS")
-	flags.IntVar(&server.Pods, "pods", 9, "how many pods the StatefulSet may have")
+	flags.IntVar(&server.Pods, "pods", 9, "maximum number of pods of the StatefulSet")
 	flags.StringVar(&server.ServerTLS, "server-tls", "", "folder with the certificate for clients: tls.crt, tls.key, ca.crt")
 	flags.StringVar(&server.PeerTLS, "peer-tls", "", "folder with the certificate for other members: tls.crt, tls.key, ca.crt")
 	flags.StringVar(&server.Program, "server", "etcd", "the server's program")

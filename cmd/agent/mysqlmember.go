@@ -37,7 +37,7 @@ func runMySQL(args []string) int {
 	flags.IntVar(&a.Port, "port", mysqlmember.Port, "port for the operator and other members")
 	listen := flags.String("listen", "*", "address to listen on; * for all")
 	health := flags.Int("health-port", 3308, "port of the probes")
-	flags.IntVar(&a.Members, "members", 5, "how many members there may be")
+	flags.IntVar(&a.Members, "members", 5, "maximum number of members")
 	flags.StringVar(&a.Server.Program, "server", "mysqld", "the server's program")
 	flags.StringVar(&a.Server.Config, "config", "", "file of the server's options")
 	flags.IntVar(&a.Server.Port, "server-port", 3306, "port of the server")

@@ -28,7 +28,7 @@ const (
 // the account of the services, and ends the session.
 func pingServer(arguments []string) int {
 	flags := flag.NewFlagSet("ping", flag.ContinueOnError)
-	timeout := flags.Duration("timeout", 7*time.Second, "time for the connection and the login")
+	timeout := flags.Duration("timeout", 7*time.Second, "maximum time for the connection and the login")
 	if err := flags.Parse(arguments); err != nil {
 		return exitUsage
 	}

@@ -29,17 +29,17 @@ const (
 // archiveReport holds the state of the running archive, for its endpoints.
 type archiveReport struct {
 	state string        // file; "" for none
-	late  time.Duration // age of the last success at which the archive stops being ready
+	late  time.Duration // the archive is not ready if its last success is older than this
 
 	mu     sync.Mutex
 	head   manifest.Head
 	at     time.Time // time of the last success, by this clock
 	base   string    // the backup that the timeline continues, "" for none
-	line   string    // the timeline that base was looked for on
-	looked time.Time // when base was looked for
+	line   string    // the timeline for which base was determined
+	looked time.Time // the time when base was determined
 }
 
-// reached takes note that everything up to the head is in the store.
+// reached records that the store has everything up to the head.
 func (r *archiveReport) reached(ctx context.Context, s store.Store, h manifest.Head) {
 	r.print(h)
 	r.mu.Lock()
@@ -84,7 +84,7 @@ func (r *archiveReport) status() (contract.Archive, string) {
 	case time.Since(r.at) > r.late:
 		return a, "the archive is late: it has not reached the end of the binary log since " + r.at.UTC().Format(time.RFC3339)
 	case r.base == "":
-		return a, "no backup lies on timeline " + r.head.Timeline + " that one private key restores with it: make one"
+		return a, "no backup lies on timeline " + r.head.Timeline + ", or another private key decrypts it: make a backup"
 	}
 	return a, ""
 }

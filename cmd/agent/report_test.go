@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// An archive is ready while it is young and a backup lies on it.
+// An archive is ready if it had a recent success and continues a backup.
 func TestArchiveReport(t *testing.T) {
 	head := manifest.Head{Timeline: "20260102T150405Z-0a1b2c3d", Time: time.Unix(1_800_000_000, 0).UTC()}
 	for name, c := range map[string]struct {
@@ -80,7 +80,7 @@ func TestArchiveAnswers(t *testing.T) {
 	}
 }
 
-// The termination message has at most five warnings. The last one counts the rest: none of them is dropped without a word.
+// The termination message has at most five warnings. If there are more, the last line counts the omitted warnings.
 func TestWarningsThatDoNotFitAreCounted(t *testing.T) {
 	warnings := func(n int) (all []string) {
 		for i := range n {

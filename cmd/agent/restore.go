@@ -47,7 +47,8 @@ func (c *config) backup(ctx context.Context, id string, until *restore.Until, is
 	return restore.Source{Store: from, Backup: entry.Manifest, Identities: identities, Progress: progress}, nil
 }
 
-// reads opens a backup like backup, for a command that reads all of it: the backup is not removed until the command ends.
+// reads opens a backup as the method backup does, for a command that reads all of it. Prune keeps the backup until the
+// command ends.
 func (c *config) reads(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
 	source, err := c.backup(ctx, id, until, isCheck)
 	if err != nil {
@@ -157,7 +158,7 @@ func tellStages(folder string) func(stage string) {
 	return func(stage string) {
 		progress(contract.Progress{Progress: stage})
 		if err := os.WriteFile(filepath.Join(folder, stage), nil, 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, "error: record the stage:", err) // the restore does not need the record of the stage
+			fmt.Fprintln(os.Stderr, "error: record the stage:", err) // only probes read the stage, so the restore continues
 		}
 	}
 }

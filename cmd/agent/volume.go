@@ -34,7 +34,7 @@ func reportVolume(arguments []string) int {
 		return code(fmt.Errorf("listen at %s: %w", *listen, err))
 	}
 	server := &http.Server{Handler: volumeHandler(*volume), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { _ = server.Close() }) // the program ends
+	context.AfterFunc(ctx, func() { _ = server.Close() }) // the error does not matter, because the program ends
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return code(fmt.Errorf("serve the use of %s: %w", *volume, err))
 	}

@@ -31,7 +31,7 @@ func TestVolume(t *testing.T) {
 	var fs syscall.Statfs_t
 	assert.NilError(t, syscall.Statfs(folder, &fs))
 	assert.Equal(t, use.Capacity, int64(fs.Blocks)*fs.Bsize)
-	assert.Assert(t, use.Used >= int64(fs.Blocks-fs.Bfree)*fs.Bsize-use.Capacity/100, "what only root may use does not count as used: %+v of %+v", use, fs) // other programs write
+	assert.Assert(t, use.Used >= int64(fs.Blocks-fs.Bfree)*fs.Bsize-use.Capacity/100, "what only root may use does not count as used: %+v of %+v", use, fs) // other programs may write to the same file system
 	assert.Assert(t, use.Used <= use.Capacity, "%+v", use)
 
 	assert.Equal(t, ask("/livez", folder+"/gone").Code, http.StatusOK)

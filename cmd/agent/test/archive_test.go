@@ -66,7 +66,7 @@ func segments(t *testing.T, to store.Store) []string {
 	return names
 }
 
-// A segment's object or manifest is missing or damaged: a restore that needs the segment fails.
+// The test removes or damages a segment or its manifest. A restore that needs the segment fails.
 func TestArchiveDamaged(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()
@@ -154,7 +154,7 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 	rig.Long(t)
 	t.Parallel()
 	s, to, identity, a := archived(t)
-	rig.Until(t, "a time in which the server logs nothing", func() bool { // a new file gets one more checkpoint later
+	rig.Until(t, "a time in which the server logs nothing", func() bool { // after a new file has begun, the server writes one more checkpoint
 		end := s.LogEnd()
 		a.catchUp(t)
 		before := len(segments(t, to))

@@ -21,9 +21,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A definition changes during a dump: the agent discards the dump. The dump may contain the definition from before or after the change, and
-// the log repeats the change after the backup's position. A table that is renamed to another table's name could be in the dump twice.
-// Creation times do not show these changes, because they have whole seconds.
+// A definition changes during a dump, and the agent discards the dump. Otherwise the dump could have the new
+// definition, and the replay of the log would change it a second time. A table that gets the name of another table
+// could be in the dump twice. Creation times do not show these changes, because they have whole seconds.
 func TestChangedDefinitionsAreSeen(t *testing.T) {
 	rig.Long(t)
 	const swap = "RENAME TABLE x.a TO x.c, x.b TO x.a, x.c TO x.b;"
@@ -57,8 +57,9 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 	}
 }
 
-// Account changes during a dump do not fail the backup. If an account changes while an attempt begins, the agent abandons the attempt and
-// does not count it, even if the change was undone: it is uncertain which accounts exist at the dump's position.
+// A change of accounts during a dump does not fail the backup. If an account changes while an attempt begins, even if
+// the change is undone, the accounts at the dump's position are unknown. The agent then begins again, and does not
+// count this attempt.
 func TestAccountsThatChangeWhileTheDumpRuns(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {

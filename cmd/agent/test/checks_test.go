@@ -34,13 +34,15 @@ type breaker struct {
 	name       string
 	harm, heal func()
 	during     func(*testing.T, *exec.Cmd)
-	// limit is a bash command that runs before the agent. tools is the flavour of the image; "" for the backup's. key holds flags of
-	// another store.
+	// limit is a bash command that runs before the agent. tools is the flavour of the image; "" for the flavour of the
+	// backup. key is the private key; "" for the right one. store has the flags of another store; nil for the right
+	// one.
 	limit, tools, key string
 	store             []string
 	// series is the version that the image's server reports; "" for the real version.
 	series string
-	// hides makes listings lack objects during a prune. clock is the error of the prune's clock.
+	// hides reports whether listings lack an object during a prune. clock is the difference between the prune's clock
+	// and the time.
 	hides func(name string) bool
 	clock time.Duration
 

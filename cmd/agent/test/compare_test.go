@@ -14,7 +14,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// One changed or added row of a large table is found at any place. Several connections read parts of the table.
+// One row of a large table is changed or added, at any place. Compare finds it, although several connections read parts
+// of the table.
 func TestCompare(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

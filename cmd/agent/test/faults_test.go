@@ -173,7 +173,7 @@ func broken(t *testing.T, flavour string) {
 func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, seed int) (string, func(*exec.Cmd)) {
 	after := time.Duration(random.Float64() * float64(usual) * 1.1)
 	later := func(do func(*exec.Cmd)) func(*exec.Cmd) {
-		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) } // the duration is random: any moment must pass
+		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) } // random: the test must pass for every duration
 	}
 	faults := func(f func(*http.Request) rig.Fault) func(*exec.Cmd) { return func(*exec.Cmd) { b.Break(f) } }
 	switch seed % 8 {
@@ -194,7 +194,7 @@ func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, 
 	}
 	return "all at once", func(cmd *exec.Cmd) {
 		b.Break(rig.Sometimes(random, 0.1, rig.LostAnswer, rig.Cut, rig.Busy))
-		time.Sleep(after) // the duration is random: any moment must pass
+		time.Sleep(after) // random: the test must pass for every duration
 		_ = cmd.Process.Kill()
 	}
 }

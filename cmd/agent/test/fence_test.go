@@ -23,8 +23,8 @@ func fence(t *testing.T, s *rig.Server, more ...string) contract.Result {
 	return result(t, out)
 }
 
-// A fenced server acknowledges no write: neither of root, nor of a transaction that was open before the fence. A copy of the fenced server,
-// which has no log, has every write that was acknowledged before.
+// A fenced server acknowledges no write of any account, and no write of a transaction that was open before the fence.
+// The server has no log, and its copy has every write that was acknowledged before the fence.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	s := start(t, server.MySQL, "--skip-log-bin")
@@ -75,7 +75,7 @@ func TestFence(t *testing.T) {
 	assert.NilError(t, open.Do("INSERT INTO shop.items VALUES (1000005, 1)"))
 	r = fence(t, s, "--close")
 	assert.Equal(t, r.Reason, contract.ReasonBusy, r.Message)
-	s.Exec("INSERT INTO shop.items VALUES (1000006, 1)") // the server was not changed
+	s.Exec("INSERT INTO shop.items VALUES (1000006, 1)") // succeeds, because the server was not changed
 	assert.NilError(t, open.Do("XA END 'later'"))
 	assert.NilError(t, open.Do("XA PREPARE 'later'"))
 	s.Exec("SET GLOBAL super_read_only = ON") // set by a user, or by a killed fence --close

@@ -43,7 +43,8 @@ func copying(s *rig.Server, to store.Store, identity *age.X25519Identity) backup
 	return o
 }
 
-// distribute runs XA transactions until the end of a context. Each inserts a row with its number, and updates all rows of a small table.
+// distribute runs XA transactions until a context ends. Each of them inserts a row with its number, and updates all
+// rows of a small table.
 func distribute(ctx context.Context, s *rig.Server, writer int) {
 	conn, err := server.Connect(context.WithoutCancel(ctx), s.Root())
 	assert.Check(s.T, err)
@@ -130,7 +131,7 @@ func TestFilesUnderLoad(t *testing.T) {
 				got, out, err := attempt(t.Context(), t, server.MySQL, o.to, b.ID, nil, o.identity)
 				assert.NilError(t, err)
 				want := o.At(*out.Position)
-				for _, rows := range []rig.Rows{got, want} { // a prepared XA transaction is in the log already; the reader of the log ignores changes of tables
+				for _, rows := range []rig.Rows{got, want} { // not compared: the log has rows of prepared XA transactions already, and At ignores changes of tables
 					for _, table := range []string{"flight", "counts", "one", "two", "three", "parts", "alone"} {
 						delete(rows, "shop."+table)
 					}

@@ -185,13 +185,13 @@ func TestImport(t *testing.T) {
 				if phase != contract.ImportConnecting {
 					i.reaches(phase)
 				}
-				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // the duration is random: any moment must pass
+				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // random: the test must pass for every duration
 				i.kill()
 			}
 			for n := range rig.Seeds(6, 60) {
 				i.start()
 				i.reaches(contract.ImportFollowing)
-				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // the duration is random: any moment must pass
+				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // random: the test must pass for every duration
 				i.kill()
 				if state := i.state(); state.Again != "" {
 					t.Errorf("kill %d: the agent began another copy: %s", n, state.Again)
@@ -373,7 +373,7 @@ func TestImportWithoutALog(t *testing.T) {
 			}
 			i.cutOver(false)
 			rig.Until(t, "another copy", func() bool { s := i.state(); return s.Again != "" && s.Phase == contract.ImportWaiting })
-			i.more = []string{"--database=shop"} // makes another copy
+			i.more = []string{"--database=shop"} // so that the import makes another copy
 			i.kill()
 			i.cutOver(false)
 			i.start()

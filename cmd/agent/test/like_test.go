@@ -105,8 +105,8 @@ var applier = map[string][]string{
 	server.MySQL:   {"--replica-skip-errors=all", "--replica-exec-mode=IDEMPOTENT", "--init-replica=DROP DATABASE a", "--replica-parallel-workers=4"},
 }
 
-// The restoring server behaves as the original did: it has the same time zone, named zones and configuration. It runs no events. The
-// restored database returns the same results as the original, and runs its events again.
+// The restoring server has the time zone, the named zones and the configuration of the original server. It runs no
+// events. The restored database returns the same results as the original, and runs its events again.
 func TestRestoringServerIsLikeTheDatabase(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -156,14 +156,14 @@ func TestRestoringServerIsLikeTheDatabase(t *testing.T) {
 			differ(t, everything(t, r), all)
 			made := "SELECT id, ts, made FROM a.t"
 			assert.Equal(t, r.Ask(made), o.Ask(made))
-			assert.DeepEqual(t, out.Warnings, []string{"the configuration of the database differs from that of the backup's database: system_time_zone (TZ=, was CST)"}) // the zone of the test's process
+			assert.DeepEqual(t, out.Warnings, []string{"the configuration of the database differs from that of the backup's database: system_time_zone (TZ=, was CST)"}) // the test's process has another time zone than the original
 			rig.Until(t, "the event runs again", func() bool { return r.Ask("SELECT d > "+began+" FROM a.t") == "1" })
 		})
 	}
 }
 
-// A restore loads and applies everything, even if the server's replication filters exclude a part of the data, and its sessions begin
-// without autocommit.
+// A restore loads and applies everything. It does so even if the server's replication filters exclude a part of the
+// data, and if its sessions begin without autocommit.
 func TestFiltersLeaveNothingOut(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {

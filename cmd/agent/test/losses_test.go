@@ -79,7 +79,7 @@ func TestLossesAreNamed(t *testing.T) {
 	}
 }
 
-// A backup warns of exactly the character sets that have characters which a conversion to utf8mb4 and back changes.
+// A conversion to utf8mb4 and back changes characters of some character sets. A backup warns of exactly these sets.
 func TestLossyCharacterSets(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -87,7 +87,7 @@ func TestLossyCharacterSets(t *testing.T) {
 			t.Parallel()
 			s := rig.Start(t, flavour)
 			s.Exec("CREATE DATABASE aa", "CREATE TABLE aa.n (n INT PRIMARY KEY)")
-			for from := range 256 { // one byte, and two bytes
+			for from := range 256 { // all numbers of one and two bytes
 				var values []string
 				for n := range 256 {
 					values = append(values, fmt.Sprintf("(%d)", from*256+n))

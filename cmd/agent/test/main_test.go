@@ -63,7 +63,7 @@ func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store
 	volume, err := os.MkdirTemp(t.TempDir(), "")
 	assert.NilError(t, err)
 	defer os.RemoveAll(volume)
-	programs := rig.Programs(t, flavour) //nolint:contextcheck // it has that of the test
+	programs := rig.Programs(t, flavour) //nolint:contextcheck // it uses the context of the test
 	source := restore.Source{Store: from, Backup: entry.Manifest, Identities: identities}
 	out, err := restore.Restore(ctx, source, programs, restore.Target{Volume: volume, Data: "mysql", RootPassword: "root", Until: until})
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Each kind of failure has an exit code and a message with the next step. It appears within a minute, and changes nothing.
+// Each kind of failure has an exit code and a message with the next step. The agent ends within a minute, and changes
+// nothing in the bucket.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	s, b, identity := start(t, server.MariaDB), rig.NewBucket(t), key(t)
@@ -73,7 +74,7 @@ func TestMessages(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				if strings.HasSuffix(c.name, "hangs") {
 					rig.Long(t)
-					t.Parallel() // parallel with each other only, after all other cases: slow, and the bucket is not used
+					t.Parallel() // slow: these cases run in parallel with each other, after all other cases; they do not use the bucket
 				}
 				b.Break(c.faults)
 				defer b.Break(nil)

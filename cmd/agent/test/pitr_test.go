@@ -110,7 +110,7 @@ func TestPointInTime(t *testing.T) {
 			random := chance.New(t, 3)
 			var moments []time.Time
 			begin := time.Now()
-			time.Sleep(1100 * time.Millisecond) // MariaDB's binary log has whole seconds, and the backup is in this second: a longer sleep is as good
+			time.Sleep(1100 * time.Millisecond) // until the next second: MariaDB's binary log has whole seconds. A longer sleep is as good
 			count := rig.Seeds(2, 50)
 			for len(moments) < count {
 				n := len(load.Acks())

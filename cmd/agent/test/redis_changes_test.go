@@ -21,7 +21,7 @@ import (
 // During a backup, clients write, slots move and masters change. The backup has all writes that were acknowledged before it began.
 func redisChanges(t *testing.T, r *redisRig) {
 	for _, s := range r.All() {
-		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // the faster way to send a copy, which is not the default
+		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // faster than the default
 	}
 	want := r.Keys()
 	load := r.Write(t, 3, 2*time.Millisecond)
@@ -175,8 +175,9 @@ func (r *redisRig) replica(i int) *rig.RedisServer {
 	return r.Masters[i]
 }
 
-// failover makes the replica of a shard the shard's master. No server may be elected twice within eight seconds: Redis 7.0 counts the votes
-// of the first election also for the second one, and other masters then take the slots again. So each of these tests elects another server.
+// failover makes the replica of a shard the shard's master. Each of these tests elects another server: Redis 7.0 counts
+// the votes of an election also for the next one within eight seconds. After a second election of the same server,
+// other masters would take its slots.
 func (r *redisRig) failover(t *testing.T, i int) {
 	t.Helper()
 	old, now := r.master(i), r.replica(i)

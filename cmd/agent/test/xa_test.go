@@ -25,8 +25,8 @@ func (o *original) prepare(names ...string) {
 	}
 }
 
-// XA transactions are restored in their final state, committed or rolled back, even if they were prepared in a log file before the file of
-// the backup's position.
+// A restored XA transaction is committed or rolled back, as on the server. It may have been prepared in an earlier log
+// file than the file of the backup's position.
 func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	rig.Long(t)
 	for name, more := range map[string][]string{"mariadb": nil, "mysql": nil, "mysql compressed": {"--binlog-transaction-compression=ON"}, "mysql files": nil} {
@@ -62,8 +62,9 @@ func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	}
 }
 
-// A prepared XA transaction is no longer in the server's log: the backup names it. If the account may not list XA transactions, the backup
-// warns. A restore to a moment after the transaction's end is refused and names it. A restore to an earlier moment is not refused.
+// An XA transaction is prepared, but the server has removed the log file with it. The backup names the transaction, or
+// warns if the account may not list XA transactions. A restore to a moment after the transaction's end is refused and
+// names it. A restore to an earlier moment succeeds.
 func TestPreparedAndNotInTheLog(t *testing.T) {
 	t.Parallel()
 	s := rig.Start(t, server.MySQL)

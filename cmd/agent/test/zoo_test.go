@@ -55,7 +55,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 				for pause := 100 * time.Millisecond; ctx.Err() == nil; pause += pause / 4 { // the pauses become longer, so that a dump finally sees an unchanged schema
 					change()
 					for rest := time.Now().Add(pause); ctx.Err() == nil && time.Now().Before(rest); time.Sleep(20 * time.Millisecond) { // polling interval; each pause is longer than the last
-						o.Exec(changeZoo(0, random)[:4]...) //nolint:contextcheck // it has that of the test
+						o.Exec(changeZoo(0, random)[:4]...) //nolint:contextcheck // it uses the context of the test
 					}
 				}
 			}()
@@ -109,7 +109,7 @@ func differ(t *testing.T, got, want []string) {
 	}
 	for line, n := range count {
 		if strings.Contains(line, "gone") || strings.Contains(line, "a_first") || strings.Contains(line, "ENGINE=MEMORY") || strings.Contains(line, "COMMENT='placed'") {
-			continue // warnings: a right on a dropped table, and its view. MEMORY tables are empty after a start; DATA DIRECTORY is not kept
+			continue // expected: a grant on a dropped table, and a view of it; MEMORY tables are empty after a start; DATA DIRECTORY is not kept
 		}
 		if n > 0 {
 			t.Errorf("missing in the restored database: %.700s", line)

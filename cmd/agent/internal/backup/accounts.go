@@ -17,7 +17,7 @@ import (
 // own lists the accounts that every server creates for itself.
 var own = map[string]bool{"mysql.sys": true, "mysql.session": true, "mysql.infoschema": true, "mariadb.sys": true, "mysql": true}
 
-// public is MariaDB's role that every account has. It always exists.
+// public is a role of MariaDB that always exists, and that every account has.
 const public = "PUBLIC"
 
 // account is an account or a role of a server.

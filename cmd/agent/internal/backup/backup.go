@@ -30,8 +30,8 @@ type Options struct {
 	draft.Options
 
 	Server server.Options
-	// SkipAccounts are names of accounts that a restored database does not keep: the operator creates these accounts there. A replay still
-	// needs them, because the binary log may change them.
+	// SkipAccounts are names of accounts that a restored database does not keep, because the operator creates its own
+	// accounts there. A replay needs them temporarily, because the binary log may change them.
 	SkipAccounts []string
 	// MaxLockWait limits the time for which the dump waits for a lock of all tables.
 	MaxLockWait time.Duration
@@ -160,7 +160,8 @@ func (r *run) all(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
-// attempts dumps until an attempt has succeeded.
+// attempts repeats dump until it succeeds. It fails after Options.Tries attempts, and after an error that another
+// attempt would not avoid.
 func (r *run) attempts(ctx context.Context, extras *extras) error {
 	for dumps, begins := 1, 1; ; {
 		err := r.dump(ctx, extras)
@@ -351,8 +352,9 @@ func (r *run) identify(ctx context.Context) error {
 	return nil
 }
 
-// rotate makes the server begin a new file of its binary log if the archive has encrypted part of the present file to other keys. A replay
-// reads files from their beginning: without a new file, restoring a later transaction would need the replaced key.
+// rotate makes the server begin a new file of its binary log if the archive has encrypted a part of the present file to
+// other keys. A replay reads each file from its beginning. Without a new file, a later restore would also need the old
+// key.
 func (r *run) rotate(ctx context.Context, hasLog bool) error {
 	if !hasLog || r.options.LeavesLog {
 		return nil

@@ -123,8 +123,8 @@ func (r *run) unfit() (string, error) {
 	return uncopied(r.conn)
 }
 
-// maySend reports whether CLONE can copy a server to a server of another version. From 8.0.37 on, both must have the same series; before
-// that, the same version.
+// maySend reports whether CLONE can copy a server to a server of another version. From 8.0.37 on, both must be of one
+// series. Before 8.0.37, both must be of one version.
 func maySend(from, to server.Version) bool {
 	if from.Text == to.Text {
 		return true
@@ -169,7 +169,7 @@ func (r *run) clone(ctx context.Context, work, folder string, hasLog bool) (why 
 		conn, err := server.Connect(ctx, o)
 		if err == nil {
 			conn.Close()
-		} else if server.Code(err) != 0 { // an error that the server reports is an answer
+		} else if server.Code(err) != 0 { // an error that the server reports shows that the server answers
 			err = nil
 		}
 		return err

@@ -9,7 +9,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// CLONE copies to a server of the same version; from 8.0.37 on, to a server of the same series.
+// CLONE copies to a server of the same version. From 8.0.37 on, it also copies to another version of the same series.
 func TestVersionsOfACopy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

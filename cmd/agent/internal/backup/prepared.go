@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// flight holds the XA transactions that are prepared at a position of the log before the dump's position.
+// flight holds the XA transactions that are prepared before a dump begins. at is the end of the log at that time.
 type flight struct {
 	at *contract.Position
 	// names identify the XA transactions, in the notation of archived.Event.
@@ -71,13 +71,13 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 	if before.refused != nil {
 		return r.mayBePrepared(ctx)
 	}
-	m.PreparedFrom = before.at.File // the log may have grown since then
+	m.PreparedFrom = before.at.File // the log may have grown since before was read
 	if len(before.names) > 0 {
 		if err := r.search(ctx, before.names); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
-			m.Warnings = append(m.Warnings, fmt.Sprintf("the prepared XA transactions %s could not be searched for in the binary log, so moments after their end may not be restored from this backup: %v",
+			m.Warnings = append(m.Warnings, fmt.Sprintf("the prepared XA transactions %s could not be searched for in the binary log, so it may be impossible to restore moments after their end from this backup: %v",
 				short(before.names), err))
 		}
 	}
@@ -137,7 +137,7 @@ func (r *run) search(ctx context.Context, names []string) error {
 		next = file
 	}
 	if len(missing) > 0 {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("the binary log, which begins with %s, does not have what these prepared XA transactions change: %s. If they change rows, no moment after their end can be "+
+		m.Warnings = append(m.Warnings, fmt.Sprintf("the binary log, which begins with %s, lacks the changes of these prepared XA transactions: %s. If they change rows, no moment after their end can be "+
 			"restored from this backup: end them, and make another one", next, short(missing)))
 	}
 	return nil

@@ -56,7 +56,8 @@ func (s state) same(other state) error {
 	return nil
 }
 
-// errAccounts reports that an account changed while the dump began. Another attempt may succeed. An attempt that fails with it ends early.
+// errAccounts reports that an account changed while the dump began. The attempt ends before it dumps any rows, and
+// another attempt may succeed.
 var errAccounts = errors.New("accounts or their rights were changed while the dump began")
 
 // accountTries limits the attempts to begin a dump while no account changes. An attempt takes little more than reading all accounts.
@@ -95,8 +96,8 @@ func (r *run) beginAccounts() (found accounts, areSame func() error, err error) 
 	}, nil
 }
 
-// Definitions returns a text for the definition of each object of a server, and one text for all accounts. A text changes only if its
-// definition changes, and not by a restart of the server or a rebuild of a table.
+// Definitions returns a text for the definition of each object of a server, and one text for all accounts. A text
+// changes only if its definition changes. It does not change when the server restarts or rebuilds a table.
 func Definitions(conn *server.Conn) (map[string]string, error) {
 	all, err := conn.Definitions()
 	if err != nil {

@@ -23,7 +23,7 @@ func (r *run) zones(ctx context.Context) error {
 		return err
 	case err != nil:
 		r.said = append(r.said, "the named time zones are not in the backup: the account that makes it may not read table mysql.time_zone_name")
-		return nil //nolint:nilerr // it is a warning
+		return nil //nolint:nilerr // the warning replaces the error
 	}
 	object, err := r.Put(ctx, "zones.sql", func(w io.Writer) error {
 		for _, table := range dump.ZoneTables {

@@ -108,7 +108,8 @@ func (a *archive) lock() error {
 	return err
 }
 
-// hasAll refuses a binary log that lacks changes, or that has statements whose replay may change other rows than their first execution.
+// hasAll refuses two kinds of binary logs: a log that lacks changes, and a log with statements whose replay may change
+// other rows than the server did.
 func (a *archive) hasAll() error {
 	row, err := a.conn.Named(a.conn.Version.Words().MasterStatus)
 	if err != nil {
@@ -210,8 +211,8 @@ func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, erro
 	}
 }
 
-// continues begins a new timeline unless the server still has the file of the last segment. The file's name alone proves nothing, because
-// every log uses the same names. The log is the same only if the file on the server equals the archived file.
+// continues begins a new timeline unless the server still has the file of the last segment. Every log uses the same
+// file names. So continues also compares the times at which the server began the two files.
 func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
 	for _, row := range rows {
 		if row[0] != last.File {
@@ -223,7 +224,7 @@ func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][
 		}
 		return a.newTimeline(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
 	}
-	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the last archived file, so nothing shows which file of the server follows")
+	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the last archived file, so the file that follows is unknown")
 }
 
 // restart begins a new timeline at the server's oldest file. The next Archive continues there.

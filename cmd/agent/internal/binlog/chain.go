@@ -167,7 +167,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 		segment, err := manifest.DecodeSegment(names[i], text)
 		if err != nil {
 			damaged[i] = err
-			return nil //nolint:nilerr // reported with the chain
+			return nil //nolint:nilerr // the result has this error
 		}
 		folder := names[i][:strings.LastIndex(names[i], "/")+1]
 		if size, ok := look(folder + segment.Object.Name); !ok || size != segment.Object.Bytes {
@@ -311,8 +311,9 @@ func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup
 	return nil
 }
 
-// isOf reports whether a timeline continues a backup. The timeline must contain only segments from the backup's file on. If the manifest
-// lacks the time at which that file began, the backup belongs to the newest timeline that began before it by the server's clock.
+// isOf reports whether a timeline continues a backup. The caller must read the timeline from the backup's file on. An
+// old manifest may lack the time at which that file began. Such a backup belongs to the newest timeline that began
+// before the file, by the server's clock.
 func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) (bool, error) {
 	for _, segment := range t.Segments {
 		if segment.File != b.Position.File {

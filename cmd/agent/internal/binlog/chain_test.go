@@ -74,7 +74,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Any segments are removed from a chain: the result is a prefix of the chain, and the error names the gap.
+// One segment is missing in a chain. Chain returns the segments before it, and an error.
 func TestChainWithHoles(t *testing.T) {
 	random := chance.New(t, 1)
 	for range 2000 {
@@ -117,7 +117,7 @@ func TestTracker(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		events [][2]any
-		ends   string // a digit for each event
+		ends   string // for each event: 1 if it ends a transaction
 	}{
 		{"MySQL 5.7", [][2]any{{typeAnonymous, make([]byte, 25)}, {typeQuery, query("BEGIN")}, {30, []byte("rows")}, {typeXID, make([]byte, 8)}}, "0001"},
 		{"a statement alone", [][2]any{{typeAnonymous, make([]byte, 25)}, {5, []byte("var")}, {typeQuery, query("CREATE TABLE t (id int)")}}, "001"},

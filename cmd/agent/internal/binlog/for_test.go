@@ -41,8 +41,8 @@ func put(t *testing.T, s store.Store, timeline, words string, began time.Time) m
 	return h
 }
 
-// A backup belongs to the timeline that has the backup's file. For returns neither an older timeline with a file of the same name, nor a
-// newer timeline, even if the archive has not reached the backup yet.
+// For returns the timeline that has the backup's file. An older timeline may have a file of the same name. The archive
+// may not have reached the backup yet. In both cases, For returns no other timeline.
 func TestFor(t *testing.T) {
 	old, fresh := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	const first, second = "20260101T000000Z-00000001", "20260301T000000Z-00000002"

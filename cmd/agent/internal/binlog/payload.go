@@ -24,8 +24,8 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// preparedInside returns the XA transaction that a compressed transaction of MySQL prepares; "" for none. It decompresses only the first
-// events if none is prepared.
+// preparedInside returns the XA transaction that a compressed transaction of MySQL prepares; "" for none. If the first
+// events do not begin an XA transaction, it decompresses only these.
 func preparedInside(body []byte) (name string, err error) {
 	isPlain := false
 	for {

@@ -16,7 +16,7 @@ import (
 // Place reports whether a backup belongs to a timeline.
 type Place int
 
-// The results of PlaceOf. The result is MayLie if the store has no readable segment of the backup's file.
+// The results of PlaceOf. PlaceOf returns MayLie if the store has no readable segment of the backup's file.
 const (
 	Off Place = iota
 	MayLie

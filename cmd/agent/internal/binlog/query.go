@@ -23,7 +23,7 @@ type Query struct {
 	Collation uint16
 }
 
-// QueryOf returns the statement of an event; false for an event without an uncompressed statement.
+// QueryOf returns the statement of an event. It returns false if the event has no statement, or a compressed one.
 func QueryOf(raw []byte, hasChecksum bool) (Query, bool) {
 	const fixed = headerSize + 13
 	if hasChecksum && len(raw) >= fixed+4 {

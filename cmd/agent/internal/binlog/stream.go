@@ -117,8 +117,8 @@ func (a *archive) config() replication.BinlogSyncerConfig {
 	return config
 }
 
-// ask returns the end of the server's binary log, and a time before its query. It fails with errReset if that end is before data that the
-// server has already sent.
+// ask returns the end of the server's binary log, and the server's time just before it was read. It fails with errReset
+// if the server has already sent data after that end.
 func (a *archive) ask() (*contract.Position, time.Time, error) {
 	sent := a.position()
 	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err != nil {
@@ -192,8 +192,8 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// notBefore returns a time before all commits after an offset of the file: the time of the last query of the server, if the log ended at
-// that offset then.
+// notBefore returns a time before all commits after an offset of the file; zero if none is known. If the log ended at
+// that offset when the server was last queried, the time of that query is such a time.
 func (a *archive) notBefore(offset uint64) time.Time {
 	if a.head.Position.File == "" || Before(contract.Position{File: a.file, Offset: offset}, a.head.Position) {
 		return time.Time{}

@@ -42,8 +42,8 @@ type Event struct {
 	Next string
 	// Format: the event begins a file. Time is the time at which the server began the file.
 	Format bool
-	// GTID: the transaction has a GTID. (A server without GTIDs does not apply such a transaction.) ID is the GTID in MySQL's form; "" for
-	// a GTID with a tag.
+	// GTID: the transaction has a GTID. (A server without GTIDs does not apply the transaction.) ID is the GTID in
+	// MySQL's form. It is empty for a GTID with a tag.
 	GTID bool
 	ID   string
 	// Schema is the default schema of a query event, and Statement its text, which may be truncated.

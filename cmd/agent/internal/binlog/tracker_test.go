@@ -40,8 +40,8 @@ func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
 	}
 }
 
-// A server first sends an artificial rotation, before the client can determine if events have checksums. Some checksums look like further
-// digits of the file's name.
+// A server begins with an artificial rotation. At that time, the client cannot determine if events have checksums.
+// Some checksums look like further digits of the file's name; the tracker still returns the right name.
 func TestArtificialRotations(t *testing.T) {
 	t.Parallel()
 	digits := 0

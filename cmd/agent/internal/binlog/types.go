@@ -97,8 +97,8 @@ func queryEvent(kind byte, body []byte) (schema string, text []byte, err error) 
 	return schema, text, err
 }
 
-// inflate decompresses the first part of a statement. A byte has the algorithm and the size of the length; the length and the compressed
-// text follow.
+// inflate decompresses the beginning of a statement. The first byte has the algorithm and the size of the length field.
+// The length and the compressed text follow.
 func inflate(packed []byte) ([]byte, error) {
 	if len(packed) < 2 || packed[0]&0x70 != 0 || packed[0]&7 > 4 || len(packed) < 1+int(packed[0]&7) {
 		return nil, errors.New("a compressed query event has an unknown header")

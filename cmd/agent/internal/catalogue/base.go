@@ -39,7 +39,7 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 	return "", nil
 }
 
-// isOn reports whether a timeline of this form may continue a backup of this form.
+// isOn reports whether the backup has the position that the timeline needs: GTIDs, or a position in the server's log.
 func isOn(head manifest.Head, b *manifest.Backup) bool {
 	if head.ByGTID {
 		return b.HasGTIDs()
@@ -47,8 +47,8 @@ func isOn(head manifest.Head, b *manifest.Backup) bool {
 	return b.IsOnLog()
 }
 
-// takeGTID adds the files that a backup needs from a timeline by GTID: all files from the one with the first transaction that the backup
-// lacks. If the backup is ahead of the archive, it needs the last file, which still grows.
+// takeGTID adds the files of a timeline by GTID that a backup needs. The first of them has the oldest transaction that
+// the backup lacks. If the backup is ahead of the archive, it needs the last file, which still grows.
 func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	has, err := binlog.ParseSet(b.Position.GTID)
 	if err != nil {

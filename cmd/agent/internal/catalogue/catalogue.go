@@ -210,8 +210,8 @@ func FindBefore(ctx context.Context, s store.Store, writer string, moment time.T
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no good backup that had ended at %s: the time is before the first backup", s, moment.Format(time.RFC3339))
 }
 
-// Shrunk returns a warning if a new backup has fewer than a tenth of the rows of the newest verified backup of any writer; otherwise "". If
-// the store cannot be read now, it returns no warning.
+// Shrunk returns a warning if a new backup has too few rows: less than a tenth of the rows in the newest verified
+// backup, from any writer. Otherwise, and if the store cannot be read, it returns "".
 func Shrunk(ctx context.Context, s store.Store, rows int64) string {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {
@@ -286,8 +286,8 @@ func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, erro
 	return append(removed, more...), err
 }
 
-// sweep removes the objects of backups without a manifest, if may allows it for their IDs and no restore reads them. Such a backup may be
-// left by a prune that was killed after it had removed the manifest, and before it noticed a reader.
+// sweep removes the objects of backups without a manifest. It keeps a backup if may returns false for its ID, or if a
+// restore reads it. Such a backup exists if a prune was killed between removing the manifest and noticing the restore.
 func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string) bool) (removed []string, err error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {

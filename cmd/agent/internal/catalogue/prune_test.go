@@ -104,7 +104,7 @@ func left(t *testing.T, s store.Store) []string {
 	return ids
 }
 
-// Ten runs of prune in a faulty store remove no backup that prune would keep without faults.
+// Prune runs ten times in a faulty store. It removes only backups that it would also remove without faults.
 func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(t *testing.T, f *flaky, root string, ids []string)
@@ -161,7 +161,8 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 	}
 }
 
-// The store fails once during a Prune, or another agent writes. Prune checks its facts again right before each delete.
+// The store fails once during a Prune, or another agent writes to it. Prune reads the state again right before each
+// delete, and so removes no backup that must be kept.
 func TestPruneProvesBeforeItDeletes(t *testing.T) {
 	type scene struct {
 		s   *store.Folder
@@ -327,7 +328,7 @@ func TestPruneKilledAtEachDelete(t *testing.T) {
 	t.Error("prune deleted more than 20 objects")
 }
 
-// A backup that a restore reads is kept until the restore has ended, or for a day if the restore was killed.
+// A prune keeps a backup while a restore reads it. If the restore was killed, it keeps the backup for a day.
 func TestPruneLeavesWhatIsRead(t *testing.T) {
 	s, root, ids := fill(t, 5)
 	prune := func(now time.Time) []string {
@@ -376,7 +377,8 @@ func TestWhatIsReadOutlivesAPruneThatIsKilled(t *testing.T) {
 	assert.DeepEqual(t, sweep(), []string{manifest.Folder(ids[1]) + "dump.sql.zst"})
 }
 
-// A backup with far fewer rows than the newest verified backup has a warning, even if another database wrote the verified one.
+// A backup with far fewer rows than the newest verified backup has a warning. The verified backup may be of another
+// database.
 func TestAShrunkenDatabaseIsNamed(t *testing.T) {
 	s, _, ids := fill(t, 3)
 	rows := func(id string, n int64) {

@@ -47,7 +47,8 @@ func Announce(ctx context.Context, s store.Store, id string, now time.Time) (don
 	return done, nil
 }
 
-// clock holds the agent's time, and the time of a backup's newest object by the store's clock.
+// clock holds now, the agent's time (see readClock), and newest, the time at which the store wrote the newest object of
+// a backup.
 type clock struct{ now, newest time.Time }
 
 // readClock returns a time that is at most a day after the newest object of any backup, by the store's clock. So an agent whose clock is
@@ -66,8 +67,9 @@ func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error)
 	return c, err
 }
 
-// hasEnded reports whether the announced time of a reader has passed by both the agent's clock and the store's clock: an agent whose clock
-// is ahead must not end every reader. A name that cannot be parsed belongs to a newer agent.
+// hasEnded reports whether the time UNTIL in the name of an announcement has passed. Both the agent's clock and the
+// store's clock must show that: an agent whose clock is ahead must not end every reader. A name that cannot be parsed
+// belongs to a newer agent, whose reader has not ended.
 func (c clock) hasEnded(info store.Info) bool {
 	stamp, _, _ := strings.Cut(path.Base(info.Name), "-")
 	until, err := time.Parse(untilLayout, stamp)

@@ -29,10 +29,10 @@ type Rule struct {
 	PointInTime time.Duration
 }
 
-// Remove returns the backups that may be removed, from a catalogue with the newest first. It applies the rule to the backups of each writer
-// separately, so that empty backups of a recreated database with the same prefix do not replace backups of the former database. It always
-// keeps the newest verified backup and every newer one, the newest AtLeast good backups, backups that a point in time needs, and backups
-// that this program cannot judge.
+// Remove returns the backups that may be removed, from a catalogue with the newest first. It never returns the newest
+// verified backup and newer ones, the newest AtLeast good backups, backups that a point in time needs, and backups that
+// this program cannot judge. It applies the rule to each writer separately. So empty backups of a recreated database
+// with the same prefix do not replace the backups of the former database.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	done := map[string]bool{}
@@ -95,8 +95,9 @@ func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
 	return young || needed || seen.good <= max(r.AtLeast, r.Keep, 1)
 }
 
-// Prune removes the backups that the rule does not keep and no restore reads, and then the part of the archive that no backup needs. It
-// deletes a manifest before the objects, so that an interrupted Prune leaves no incomplete backup.
+// Prune removes the backups that the rule does not keep, unless a restore reads them. Then it removes the part of the
+// archive that no backup needs. It deletes a manifest before the objects, so that no backup with missing objects
+// remains if it is interrupted.
 func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -191,8 +192,8 @@ func dropBackup(ctx context.Context, s store.Store, id string, c clock) (read bo
 	return false, nil
 }
 
-// pruneArchive removes the files of the binary log that no kept backup of their timeline needs. It removes nothing if there is no backup,
-// or while a restore reads a backup without a manifest (left by a killed prune).
+// pruneArchive removes the log files that the kept backups of a timeline do not need. It removes nothing if there is no
+// backup. It also removes nothing while a restore reads a backup whose manifest a killed prune has removed.
 func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]string, error) {
 	read, err := c.readBackups(ctx, s, readers)
 	if err != nil {
@@ -210,7 +211,7 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]
 	for _, head := range heads {
 		need, err := needOf(ctx, s, head, kept)
 		if err != nil {
-			return names, fmt.Errorf("find what backups need of timeline %s: %w", head.Timeline, err)
+			return names, fmt.Errorf("find the files of timeline %s that backups need: %w", head.Timeline, err)
 		}
 		// A backup in progress may belong to this timeline, as its last backup.
 		need.mayGrow = !newest[head.Source] || c.newest.Sub(head.Time) < longestRun
@@ -233,14 +234,14 @@ type need struct {
 	first string
 	// known reports whether all backups were read, and at least one is of this source.
 	known bool
-	// lies reports whether the timeline certainly continues one of the backups.
+	// lies reports whether the timeline is known to continue one of the backups.
 	lies bool
 	// mayGrow reports whether the timeline may continue a backup in progress.
 	mayGrow bool
 }
 
-// letsGo reports whether the files before first may be removed. A backup in progress needs none of them if the timeline continues a
-// finished backup, because backups of a timeline are made one after another.
+// letsGo reports whether the files before first may be removed. A backup in progress could need them. It does not if
+// the timeline continues a finished backup, because backups of a timeline are made one after another.
 func (n need) letsGo() bool { return n.known && (n.lies || !n.mayGrow) }
 
 // needOf computes the first file of a timeline that the kept backups need. The result is unknown in three cases: the head is lost; there is

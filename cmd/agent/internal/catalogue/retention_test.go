@@ -101,9 +101,9 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// For any catalogue, writers and rule, Remove keeps the newest verified backup of each writer and all newer backups of that writer. If no
-// verification is certain, it keeps the oldest backup that may be verified and all newer ones. It keeps as many backups of each writer as
-// the rule requires.
+// For any catalogue, writers and rule, Remove keeps the newest verified backup of each writer and all newer backups of
+// that writer. If no verification is certain, it keeps the oldest backup that may be verified, and all newer ones. It
+// keeps as many backups of each writer as the rule requires.
 func TestRetentionAlways(t *testing.T) {
 	random := chance.New(t, 1)
 	for range 20_000 {
@@ -127,7 +127,8 @@ func TestRetentionAlways(t *testing.T) {
 	}
 }
 
-// broken returns the rule that a removal of backups violates. It counts only the backups of own.
+// broken returns the rule that the removal of these backups violates; "" for none. It looks only at the backups for
+// which own returns true.
 func broken(text string, own func(i int) bool, rule Rule, removed map[string]bool) string {
 	good, left, verified, maybe := 0, 0, -1, -1
 	for i, c := range text {

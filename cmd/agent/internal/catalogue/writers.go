@@ -13,10 +13,10 @@ import (
 // mostWriters limits the writers that a message names.
 const mostWriters = 5
 
-// ofOneWriter returns the backups among which a restore selects the latest: those of the given writer, or, if there are none, those of the
-// only other writer. It fails if there are several others: the user must name a backup. Backups of older agents have no writer, and count
-// only if the store has no second writer. The note reports that a backup of another writer is used, or that a backup of another writer has
-// more rows; "" for neither.
+// ofOneWriter returns the backups among which a restore selects the latest. These are the backups of the given writer.
+// If it has none, they are those of the only other writer; with several others, ofOneWriter fails, and the user must
+// name a backup. Backups of older agents have no writer, and count only if the store has no second writer. The note
+// reports that a backup of another writer is used, or that another writer's backup has more rows; "" for neither.
 func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err error) {
 	newest, others := newestOf(entries, writer)
 	switch own := newest[writer]; {
@@ -39,7 +39,7 @@ func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err
 	for _, other := range others[:min(len(others), mostWriters)] {
 		all = append(all, fmt.Sprintf("%s (of resource %s, %d rows)", newest[other].ID, other, newest[other].Manifest.Rows()))
 	}
-	return nil, "", contract.Errorf(contract.ReasonRefused, "the store has backups of %d resources, and the latest one may be of the wrong one: give the ID of a backup. The newest of each: %s", len(others), strings.Join(all, ", "))
+	return nil, "", contract.Errorf(contract.ReasonRefused, "the store has backups of %d resources, and the latest backup may be another resource's: give the ID of a backup. The newest backup of each: %s", len(others), strings.Join(all, ", "))
 }
 
 // newestOf returns the newest backup of each writer. others are the writers except the given one, sorted by the age of their newest

@@ -19,9 +19,9 @@ import (
 var Quiet = []string{"--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--loose-skip-replica-start=ON", "--relay-log=relay", "--event-scheduler=OFF", "--performance-schema=ON",
 	"--plugin-load-add=mysql_clone.so"}
 
-// Scratch are the options of servers on data that is deleted with the pod. These servers write to the page cache, from which the next
-// reader reads, and do not flush to the disk: files.Put reports failed writes. They neither load nor save a buffer pool, and create no
-// keys.
+// Scratch are the options of servers on data that is deleted with the pod. These servers do not flush to the disk,
+// because the data is read from the page cache. files.Put reports failed writes. The servers neither load nor save a
+// buffer pool, and create no keys.
 var Scratch = []string{"--innodb-flush-method=nosync", "--loose-innodb-log-writer-threads=OFF", "--innodb-use-native-aio=OFF",
 	"--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF",
 	"--loose-auto-generate-certs=OFF", "--loose-sha256-password-auto-generate-rsa-keys=OFF", "--loose-caching-sha2-password-auto-generate-rsa-keys=OFF"}

@@ -23,7 +23,7 @@ func TestPlanner(t *testing.T) {
 	type look struct {
 		at     string // seconds after the beginning, or a time
 		active int
-		want   Verdict // Start is compared with start
+		want   Verdict // without Start, which must equal the field start
 		start  string
 	}
 	for _, row := range []struct {

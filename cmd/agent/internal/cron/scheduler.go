@@ -13,7 +13,7 @@ import (
 // look is the longest wait between two reads of the clock. (Timers do not react when the clock is set.)
 const look = 5 * time.Second
 
-// now returns the time without the monotonic clock, which ignores that the clock is set.
+// now returns the time without its monotonic part. Differences of such times include the effect of setting the clock.
 func now() time.Time { return time.Now().Round(0) }
 
 // Outcome is the result of a run.

@@ -87,7 +87,8 @@ var whole = []struct{ name, value string }{
 	{"sql_select_limit", "18446744073709551615"}, {"system_versioning_asof", "DEFAULT"}, {"show_gipk_in_create_table_and_information_schema", "ON"},
 }
 
-// session returns the statement that sets the values of whole and removes the time limit in a session of the dump program.
+// session returns the statement that a session of the dump program runs first. It sets the values of whole and removes
+// the time limit of statements.
 func (o Options) session() string {
 	statement := "SET SESSION max_execution_time = 0, " + whole[0].name + " = " + whole[0].value
 	if o.Version.AtLeast(8, 0, 30) {
@@ -113,8 +114,8 @@ func (o Options) readsWhole() error {
 // ZoneTables are the tables of the schema mysql that hold the named time zones.
 var ZoneTables = []string{"time_zone", "time_zone_leap_second", "time_zone_name", "time_zone_transition", "time_zone_transition_type"}
 
-// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless the dump is complete by the program's exit code, by its last
-// line, and by the end of its output.
+// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless three facts show that the dump is complete:
+// the program's exit code, the last line, and the end of the output.
 func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner, error) {
 	tool, err := server.ProgramVersion(ctx, program)
 	if err != nil {

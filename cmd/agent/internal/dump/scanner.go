@@ -13,8 +13,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Scanner parses a dump as a stream. It finds the tables with their numbers of rows, the position in the binary log, and the mark of a
-// complete dump. mysqldump writes data as one statement per line or one row per line; quoted text has no line breaks.
+// Scanner parses a dump as a stream. It finds the tables and their numbers of rows, the position in the binary log, and
+// the mark at the end of a complete dump. mysqldump writes one statement or one row per line. Quoted text has no line
+// breaks.
 type Scanner struct {
 	// Rows maps the quoted name of each table to its number of rows.
 	Rows map[string]int64
@@ -193,7 +194,7 @@ func (s *Scanner) data(p []byte) []byte {
 	return nil
 }
 
-// inString parses the bytes of a string, and returns their number minus one.
+// inString parses a string up to its next quote or backslash. It returns the index of the last parsed byte.
 func (s *Scanner) inString(p []byte) int {
 	if s.escaped {
 		s.escaped = false

@@ -18,8 +18,9 @@ import (
 // server that hangs.
 const silence = 30 * time.Second
 
-// Watch returns an error if the server does not answer, or if the dump waits too long for its lock of all tables. It returns nil when ctx
-// ends. While the lock waits for a long query, all other statements wait for the lock. After an error, the caller must end the dump.
+// Watch fails if the server does not answer. It also fails if the dump waits too long for its lock of all tables,
+// because all other statements then wait, too. After an error, the caller must end the dump. Watch returns nil when ctx
+// ends.
 func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 	var since time.Time
 	tick := time.NewTicker(min(time.Second, most/4+time.Millisecond))
@@ -59,8 +60,9 @@ func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 	}
 }
 
-// Calm waits until no query has run for longer than the dump may wait for its lock. It fails after that time. In MySQL, statements wait for
-// such a query even after the dump has released its lock. So the dump must not request the lock while such a query runs.
+// Calm waits until every running query is younger than most, the time for which the dump may wait for its lock. It
+// fails after that time. In MySQL, the lock waits for an old query. Other statements wait for that query even after the
+// dump has released the lock. So the dump must not request the lock while an old query runs.
 func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
 	for end := time.Now().Add(most); ; {
 		rows, err := c.Rows("SHOW FULL PROCESSLIST")

@@ -28,13 +28,13 @@ type Mark struct {
 	Restoring string `json:"restoring,omitempty"`
 	// RestoredFrom names the backup from which the data was restored; empty for data that was created on the volume.
 	RestoredFrom string `json:"restoredFrom,omitempty"`
-	// Initialising reports whether the server started on an empty folder to create a new database, and no later guard had a record that the
-	// database became ready.
+	// Initialising reports whether the server started on an empty folder to create a new database. It is true until the
+	// guard finds a record of the operator that the database became ready.
 	Initialising bool `json:"initialising,omitempty"`
 }
 
-// markFormat is the newest format of the Mark of a volume in use that this guard reads. A Mark with Restoring or Initialising has
-// unfinishedFormat. Guards that are older than these fields refuse that format.
+// markFormat is the newest format of the Mark of a volume in use that this guard reads. A Mark with Restoring or
+// Initialising has unfinishedFormat, which guards without these two fields refuse.
 const (
 	markFormat       = 1
 	unfinishedFormat = 2
@@ -149,7 +149,7 @@ func readable(q Question) *Refusal {
 
 func inUse(q Question) *Refusal {
 	if by := q.Record.ReplacedBy; by != "" {
-		return refuse(ReasonReplaced, "database %s has taken the place of the one on the volume of claim %s (key replacedBy of ConfigMap %s): a second server would share its clients. "+
+		return refuse(ReasonReplaced, "database %s has replaced the database on the volume of claim %s (key replacedBy of ConfigMap %s): a second server would share its clients. "+
 			"To go back, set %s.name and %s.acceptLoss", by, q.Claim, q.RecordName, q.Component, q.Component)
 	}
 	if m := q.Volume.Mark; m != nil && m.ReplacedBy != "" {

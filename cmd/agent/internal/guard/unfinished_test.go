@@ -84,7 +84,8 @@ func TestStartOver(t *testing.T) {
 	}
 }
 
-// The guard marks a volume when it lets a server start on an empty folder, and removes the mark once the record of the database exists.
+// The guard marks the volume as initialising when it lets a server start on an empty folder. It removes this mark once
+// the operator has a record of the database.
 func TestMarkOfAFirstStart(t *testing.T) {
 	t.Parallel()
 	root := lay(t, nil)

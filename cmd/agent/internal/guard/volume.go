@@ -21,8 +21,8 @@ import (
 // markFile is the name of the Mark at the root of a volume.
 const markFile = "d3os-data.json"
 
-// memberFile is the name of the file at the root of a volume in which a member of a MySQLCluster stores its promises (package volume of
-// member/mysql).
+// memberFile is a file at the root of a volume. In it, a member of a MySQLCluster stores its promises (see package
+// volume of member/mysql).
 const memberFile = "d3os-mysql.json"
 
 // ReadVolume reads a volume. root is the root folder, and data the data folder in it.
@@ -59,8 +59,9 @@ func ReadVolume(root, data string) (Volume, error) {
 	return volume, nil
 }
 
-// Remember records on the volume that a server may start on the data, and returns the new mark. If it cannot write the mark, it returns
-// nil, and the server may still start. The write is atomic, even if the process or the node crashes.
+// Remember records on the volume that a server may start on the data, and returns the new mark. If it cannot write the
+// mark, it returns the old mark and an error. The server may start even then. The write is atomic, even if the process
+// or the node crashes.
 func (v Volume) Remember(root string, server *Version, record Record) (*Mark, error) {
 	mark := Mark{ID: newID()}
 	if v.Mark != nil {

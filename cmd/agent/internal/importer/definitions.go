@@ -15,8 +15,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 )
 
-// definitionsFile returns the file with the definitions and accounts of a source without a log, as of the time before the dump. Server
-// versions format definitions differently, so a change is found by comparing the source with this file.
+// definitionsFile returns the file with the definitions and accounts of a source without a log, as of the time before
+// the dump. To find changes, the import compares the source with this file. It cannot compare the source with the copy,
+// because server versions format definitions differently.
 func (m *Import) definitionsFile() string { return filepath.Join(m.folder, "definitions") }
 
 func (m *Import) definitions(ctx context.Context) (map[string]string, error) {
@@ -66,7 +67,7 @@ func (m *Import) redefined(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	for name, definition := range now {
-		if other, ok := before[name]; ok && other != definition { // objects that only one server has are found by the comparison of the servers
+		if other, ok := before[name]; ok && other != definition { // the comparison of the servers finds objects that only one of them has
 			names = append(names, name+" changed at the source after the dump")
 		}
 	}

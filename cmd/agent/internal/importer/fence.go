@@ -40,9 +40,9 @@ func (f Fence) Look(ctx context.Context) (contract.Fence, error) {
 	return f.look(conn)
 }
 
-// Close fences the server: after Close has returned, the server acknowledges no write until Open is called or the server restarts. A second
-// call is harmless. Close first waits for the end of XA transactions that have written, because super_read_only refuses COMMIT, but neither
-// XA PREPARE nor XA COMMIT.
+// Close fences the server: after Close, the server acknowledges no write until it restarts or Open is called. A second
+// call is harmless. super_read_only refuses COMMIT, but neither XA PREPARE nor XA COMMIT. So Close also waits for the
+// end of XA transactions that have written.
 func (f Fence) Close(ctx context.Context) (contract.Fence, error) {
 	conn, err := f.connect(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (f Fence) connect(ctx context.Context) (*server.Conn, error) {
 	}
 	if !conn.Version.AtLeast(5, 7, 8) {
 		conn.Close()
-		return nil, contract.Errorf(contract.ReasonRefused, "server %s is %s %s, which has no setting that stops the writes of all accounts, root's too (super_read_only of MySQL 5.7.8 and newer): "+
+		return nil, contract.Errorf(contract.ReasonRefused, "server %s is %s %s, which has no setting that stops the writes of all accounts, including root (super_read_only of MySQL 5.7.8 and newer): "+
 			"copy its data by hand", f.Server.Address, conn.Version.Flavour, conn.Version.Text)
 	}
 	return conn, conn.Limit(time.Now().Add(silence + f.Wait))

@@ -63,7 +63,7 @@ func (m *Import) look(ctx context.Context) (*log, error) {
 	return m.lookAtLog(conn)
 }
 
-// lookAtLog returns the log of the source if the log has the changes of rows.
+// lookAtLog returns the log of the source; nil if the source has none, or if its log lacks the changes of rows.
 func (m *Import) lookAtLog(conn *server.Conn) (*log, error) {
 	if has, err := hasLog(conn); !has || err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func isPrepared(where string, n int) string {
 	return fmt.Sprintf("%s has %d XA transactions that are prepared: commit them or roll them back there (XA RECOVER lists them)", where, n)
 }
 
-// grants adds the rights that the account needs to an error that the server returned.
+// grants adds to an error of the server which rights the account needs.
 func grants(user string, err error) error {
 	if contract.ReasonOf(err) != contract.ReasonAccessDenied {
 		return err

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest defines the metadata in the store. Each backup and each segment of the binary log has a manifest, which is written after
-// the objects that the manifest describes. Objects without a manifest are ignored.
+// Package manifest defines the metadata in the store. Each backup and each segment of the binary log has a manifest. An
+// agent writes the objects first and then their manifest. Objects without a manifest are ignored.
 package manifest
 
 import (
@@ -41,8 +41,8 @@ const (
 	Verified = "verified.json"
 )
 
-// Backup describes a backup: the dump of a server at one position, a copy of a server's files, the snapshot of an etcd, or the shards of a
-// Redis Cluster.
+// Backup describes a backup. It is the dump of a server at one position, a copy of a server's files, a snapshot of
+// etcd, or the shards of a Redis Cluster.
 type Backup struct {
 	Format int `json:"format"`
 	// ID names the backup. It begins with the start time, so that IDs sort by time.
@@ -56,7 +56,7 @@ type Backup struct {
 	Writer    string    `json:"writer,omitempty"`
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
-	// ServerTime is a time after the time of Position, by the server's clock; zero in backups of older agents.
+	// ServerTime is a time by the server's clock, shortly after the time of Position; zero in backups of older agents.
 	ServerTime time.Time `json:"serverTime,omitzero"`
 	Server     Server    `json:"server"`
 	// Tool is the version of the program that made the dump.
@@ -231,7 +231,7 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 	}
 	for _, o := range b.Objects {
 		if o.Name == "" || o.Name != path.Base(o.Name) || strings.HasPrefix(o.Name, ".") || len(o.SHA256) != 64 || len(o.PlainSHA256) != 64 || o.Bytes < 0 {
-			return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names an object %q that cannot be one", name, o.Name)
+			return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names an object %q, which is no valid name", name, o.Name)
 		}
 	}
 	return b, nil

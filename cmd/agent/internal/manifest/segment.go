@@ -53,13 +53,13 @@ type Segment struct {
 	// FirstCommit and LastCommit are the earliest and the latest commit time among the transactions that end in the segment.
 	FirstCommit time.Time `json:"firstCommit,omitzero"`
 	LastCommit  time.Time `json:"lastCommit,omitzero"`
-	// Unclear is a time span in which the state of the database is ambiguous, because one server's clock was behind the clock that earlier
-	// transactions used; nil for none.
+	// Unclear is a time span in which the state of the database is ambiguous, because the clock of a server was behind
+	// the times of earlier transactions; nil for none.
 	Unclear *Span `json:"unclear,omitempty"`
 }
 
-// ClockSteps is the maximum difference between times in a log and true times while no clock is set. Differences have two causes: the clocks
-// of agent and server differ, and a long transaction has an earlier time than transactions that were committed before it.
+// ClockSteps is the maximum difference between times in a log and true times while no clock is set. The clocks of agent
+// and server may differ. A long transaction has an earlier time than transactions that were committed before it.
 const ClockSteps = 10 * time.Minute
 
 // lateCommit is the maximum delay of a commit after the start of its statement, for example by the lock of a backup.
@@ -173,7 +173,7 @@ func DecodeSegment(name string, text []byte) (*Segment, error) {
 		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is of another segment", name)
 	}
 	if s.Object.Name != path.Base(s.Object.Name) || len(s.Object.SHA256) != 64 {
-		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names an object %q that cannot be one", name, s.Object.Name)
+		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names an object %q, which is no valid name", name, s.Object.Name)
 	}
 	return s, nil
 }

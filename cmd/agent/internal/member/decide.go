@@ -199,8 +199,8 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	return d.join(s)
 }
 
-// join decides for a ticket join. All members that know the ID must list the member as a learner that never started: a member that started
-// may have voted since then.
+// join decides for a ticket join. All members that know the ID must list the member as a learner that was never
+// started: a started member may have voted already.
 func (d Decision) join(s Situation) Decision {
 	id := s.Ticket.Argument
 	refuse := func(why string) Decision {

@@ -33,8 +33,8 @@ func (s Situation) furthest() Position {
 	return far
 }
 
-// outdated returns the evidence that the data is older than the member's furthest known position; "" for none. A recovery without a
-// position accepts the loss: the furthest position is then ignored until the record has another one.
+// outdated returns the evidence that the data is older than the member's furthest known position; "" for none. A ticket
+// force accepts the loss of later entries. After that, outdated ignores this position until a further one is known.
 func (s Situation) outdated() string {
 	far := s.furthest()
 	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {
@@ -46,7 +46,7 @@ func (s Situation) outdated() string {
 // positionNote is the name of the note with the furthest position of the member's data. Its folder lives as long as the pod.
 const positionNote = "position"
 
-// known reads the known positions of the pod's data, from the operator's record and from this pod's note.
+// known reads the known positions of the pod's data. The operator's record and a note of this pod have them.
 func (a *Agent) known(s *Situation) {
 	files := []string{filepath.Join(a.Notes, positionNote)}
 	if a.Record != "" {
@@ -79,8 +79,8 @@ func readKnown(file string) (*etcdmember.Known, error) {
 	return &known, nil
 }
 
-// noter writes the position up to which members have agreed on the log of a running server to the note. It writes a position some time
-// after it has read the position, so that the data reaches the disk before the note.
+// noter follows the position up to which the members have agreed on a running server's log, and writes it to the note.
+// It waits between reading and writing a position, so that the data reaches the disk before the note.
 type noter struct {
 	follow        func() (agreed, last Position)
 	last, pending Position

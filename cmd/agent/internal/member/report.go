@@ -51,7 +51,7 @@ type reporter struct {
 	mu     sync.Mutex
 	latest etcdmember.Report
 	server *http.Server
-	failed string // the error of serving
+	failed string // the last error of serve
 }
 
 func newReporter(address string, log io.Writer) *reporter {
@@ -72,7 +72,7 @@ func (r *reporter) say(s etcdmember.Report) {
 	}
 }
 
-// publish serves the report about the data of a running server.
+// publish serves the report about the data of a running server. It does nothing if known is false.
 func (r *reporter) publish(s etcdmember.Report, known bool) {
 	if !known {
 		return

@@ -76,7 +76,8 @@ func (s Situation) identity() Identity {
 	return s.Data.Identity
 }
 
-// used reports whether this pod has used the ticket, or this volume the token of a ticket force.
+// used reports whether this pod has used the ticket. For a ticket force, it also returns true if this volume has used
+// the ticket's token.
 func (s Situation) used() bool {
 	if slices.Contains(s.Used, s.Ticket.Text) {
 		return true
@@ -87,8 +88,8 @@ func (s Situation) used() bool {
 	return s.Mark.Ticket == s.Ticket.Text && s.Mark.PodUID == s.PodUID || s.Ticket.Verb == Force && s.Mark.Token == s.Ticket.Argument
 }
 
-// find returns a member from the lists of the running members of its cluster, and whether any of these members answered. nil and true mean
-// that none of the lists has the member.
+// find returns a member from the lists of the running members of its cluster. It also reports whether any of these
+// members answered. So nil and true mean that their lists lack the member.
 func (p Peers) find(id Identity) (*Listed, bool) {
 	known := false
 	for _, answer := range p.Answers {

@@ -15,23 +15,25 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// accountsObject begins the name of the object with the statements that create accounts.
+// accountsObject begins the names of the objects with the statements that create accounts.
 const accountsObject = "accounts.sql"
 
-// mostWarnings limits the number of failed statements that the warnings name. One more warning has the number of the others.
+// mostWarnings limits the warnings about failed statements. One more warning counts the remaining failed statements.
 const mostWarnings = 20
 
 func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }
 
-// loadAccounts runs the statements of the backup's accounts one by one. A refused statement causes a warning, and the others still run: a
-// grant on a dropped table, or a plugin that this server lacks, must not prevent a restore.
+// loadAccounts runs the statements of the backup's accounts one by one. A refused statement causes a warning, and the
+// next statements still run. For example, a grant on a dropped table, or a plugin that this server lacks, does not end
+// a restore.
 func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error) {
 	conn, err := i.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	// A GRANT must not create an account whose CREATE USER failed. Servers that lack this mode never create accounts by GRANT.
+	// With this mode, a GRANT does not create an account whose CREATE USER failed. Servers without this mode never
+	// create accounts by GRANT.
 	if conn.Do("SET SESSION sql_mode = 'NO_AUTO_CREATE_USER'") != nil {
 		if err := conn.Do("SET SESSION sql_mode = ''"); err != nil {
 			return nil, err
@@ -114,8 +116,8 @@ func (i *Instance) admit(ctx context.Context) error {
 	return nil
 }
 
-// bare removes accounts without a password, except root@localhost. A new database may have such accounts. The caller calls it before the
-// backup's accounts are loaded.
+// bare removes accounts without a password, except root@localhost. A new database may have such accounts. Call bare
+// before loading the accounts of the backup.
 func (i *Instance) bare(ctx context.Context) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -183,8 +185,8 @@ func drops(conn *server.Conn, names []string) (statements []string, err error) {
 	return statements, nil
 }
 
-// forServices returns the statements that set the password of the services' account. If the backup lacks the account, the statements create
-// it with its rights.
+// forServices returns the statements that set the password of the services' account. If the backup lacks the account,
+// the statements also create it and grant its rights.
 func forServices(conn *server.Conn, t Target) ([]string, error) {
 	if t.Account == "" {
 		return nil, nil

@@ -25,8 +25,8 @@ func (e ofArchive) Unwrap() error { return e.error }
 // OfArchive marks a failure as a failure of the archive's replay.
 func OfArchive(err error) error { return ofArchive{err} }
 
-// Convicts reports whether a failure proves that the backup is damaged. All other failures are temporary, or their cause is the volume, the
-// memory, the archive, the image, the key, the clock or the store.
+// Convicts reports whether a failure proves that the backup is damaged. Other failures prove nothing: they are
+// temporary, or are caused by the volume, the memory, the archive, the image, the key, the clock or the store.
 func Convicts(err error) bool {
 	var e ofBackup
 	return errors.As(err, &e)

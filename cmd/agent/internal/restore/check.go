@@ -62,8 +62,8 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	return len(all), total, nil
 }
 
-// withRows returns the tables that store rows, and removes all other tables from expected: a MERGE table shows the rows of its tables, and
-// a FEDERATED table shows rows of another server. expected keeps a table that does not exist.
+// withRows returns the tables that store rows. It removes the other tables from expected: a MERGE table shows rows of
+// other tables, and a FEDERATED table shows rows of another server. A table that does not exist stays in expected.
 func withRows(tables []server.Table, expected map[string]int64) []server.Table {
 	return slices.DeleteFunc(slices.Clone(tables), func(t server.Table) bool {
 		if t.HasRowsElsewhere() {
@@ -116,9 +116,9 @@ func countRows(conn *server.Conn, tables []server.Table) (map[string]int64, erro
 	return counts, nil
 }
 
-// checkTable returns the problem that the server finds in a table; "" for none. With QUICK, InnoDB reads each index once and checks the
-// pages' checksums, the order of keys and the number of entries. Without QUICK, it reads each index again to check the pointers between
-// pages; this server has just written these pointers. Other engines read no rows with QUICK.
+// checkTable returns the problem that the server finds in a table; "" for none. With QUICK, InnoDB reads each index
+// once and checks the pages' checksums, the order of keys and the number of entries. It does not check the pointers
+// between pages, which this server has just written. Other engines read no rows with QUICK.
 func checkTable(conn *server.Conn, table server.Table) (string, error) {
 	statement := "CHECK TABLE " + table.Quoted()
 	if strings.EqualFold(table.Engine, "InnoDB") {
@@ -129,7 +129,7 @@ func checkTable(conn *server.Conn, table server.Table) (string, error) {
 		return "", err
 	}
 	for _, row := range rows {
-		// The type note means that the engine has no such check.
+		// A message of type "note" means that the engine cannot check the table.
 		if kind, text := strings.ToLower(row[2]), row[3]; kind == "error" || kind == "status" && text != "OK" && !strings.Contains(text, "up to date") {
 			return text, nil
 		}

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ErrBeginAgain reports that it is unknown which transactions a copy has, so that another copy is necessary.
+// ErrBeginAgain reports that the transactions in a copy are unknown. The caller must make another copy.
 var ErrBeginAgain = errors.New("the copy must begin again")
 
 // beginAgain returns an ErrBeginAgain with its cause.
@@ -38,7 +38,7 @@ type CopyState struct {
 	Timeline string `json:"timeline,omitempty"`
 	// Position is the end of the transactions that the copy has; nil for a server without a log.
 	Position *contract.Position `json:"position,omitempty"`
-	// GTID is the position in MariaDB's form.
+	// GTID is Position as a GTID of MariaDB.
 	GTID string `json:"gtid,omitempty"`
 	// Transactions is the number of transactions applied since the dump.
 	Transactions int64 `json:"transactions,omitempty"`
@@ -59,8 +59,8 @@ type Batch struct {
 	To contract.Position `json:"to"`
 	// IsAtomic reports whether the server stores its position in each transaction of the batch.
 	IsAtomic bool `json:"isAtomic,omitempty"`
-	// From is the position of MySQL's applier, and Note the stored position of MariaDB's applier, when the agent was killed; empty for the
-	// start of the batch.
+	// From (MySQL) and Note (MariaDB) are the applier's position at the time when the agent was killed. If both are
+	// empty, the applier was at the start of the batch.
 	From *RelayPoint `json:"from,omitempty"`
 	Note string      `json:"note,omitempty"`
 }
@@ -78,8 +78,8 @@ type Copy struct {
 	seen   contract.Position // the end of the transactions that the copy has
 }
 
-// NewCopy returns a Copy. For an existing copy, call ReadState. lock is the lock of the volume, file is the path of the state, and only has
-// the schemas to copy (empty: all).
+// NewCopy returns a Copy. For an existing copy, call ReadState. lock is the lock of the volume. file is the path of the
+// state. only has the schemas to copy; empty for all.
 func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File, file string, only []string) (*Copy, error) {
 	settings, err := Configure(ctx, s.Backup, p, t.Arguments, false)
 	if err != nil {
@@ -178,8 +178,8 @@ func (c *Copy) Refuse(why string) error {
 	return c.save()
 }
 
-// durable are the options with which a server survives a kill. Without them, the server could lose its last transactions and their
-// position.
+// durable has the options with which a server survives a kill. Without them, the server could lose its last
+// transactions and the position of these transactions.
 var durable = []string{"--innodb-doublewrite=ON"}
 
 // start starts the server unless it runs already.
@@ -235,7 +235,7 @@ func (c *Copy) Finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if conn.Version.Flavour == server.MariaDB && c.GTID != "" { // GTID of the source
+	if conn.Version.Flavour == server.MariaDB && c.GTID != "" { // remove the GTID of the source
 		if err := conn.Do("SET GLOBAL gtid_slave_pos = ''"); err != nil {
 			return err
 		}

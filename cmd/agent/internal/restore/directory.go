@@ -9,8 +9,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 )
 
-// inDataFolder changes an event of MySQL so that the server creates tables and partitions in the data folder. The SQL mode
-// NO_DIR_IN_CREATE has the same effect, but the server would store this mode in the routines, triggers and events of the log.
+// inDataFolder changes an event of MySQL so that the server creates tables and partitions in the data folder. It does
+// not use the SQL mode NO_DIR_IN_CREATE: the server would store this mode in the routines, triggers and events of the
+// log.
 func inDataFolder(raw []byte, hasChecksum bool) {
 	q, ok := binlog.QueryOf(raw, hasChecksum)
 	if ok && withoutDirectories(q) && hasChecksum {
@@ -18,8 +19,9 @@ func inDataFolder(raw []byte, hasChecksum bool) {
 	}
 }
 
-// withoutDirectories replaces the clauses DATA DIRECTORY and INDEX DIRECTORY of CREATE TABLE and ALTER TABLE by spaces, and reports
-// whether it found one. The length of the statement does not change, so the offsets of later events stay valid.
+// withoutDirectories overwrites the clauses DATA DIRECTORY and INDEX DIRECTORY of CREATE TABLE and ALTER TABLE with
+// spaces. It reports whether it found one. The length of the statement does not change, so the offsets of later events
+// stay valid.
 func withoutDirectories(q binlog.Query) bool {
 	if !bytes.Contains(bytes.ToUpper(q.Text), []byte("DIRECTORY")) {
 		return false
@@ -46,7 +48,7 @@ func withoutDirectories(q binlog.Query) bool {
 		switch {
 		case depth > 0: // options of a partition have no commas
 			blank(q.Text, clause)
-		case alters: // the server ignores the clause
+		case alters: // in ALTER TABLE, the server ignores this clause
 			continue
 		case i < len(tokens) && tokens[i].word == ",": // commas between the options of a table may be omitted
 			i++
@@ -83,7 +85,8 @@ func definesTable(tokens []token) (alters, ok bool) {
 	return false, false
 }
 
-// directory returns the number of tokens of the clause with which the tokens begin; 0 for another beginning.
+// directory returns the number of tokens in the clause DATA DIRECTORY or INDEX DIRECTORY at the beginning of tokens. It
+// returns 0 if tokens begin in another way.
 func directory(tokens []token) int {
 	if len(tokens) < 3 || tokens[0].word != "DATA" && tokens[0].word != "INDEX" || tokens[1].word != "DIRECTORY" {
 		return 0
@@ -98,7 +101,7 @@ func directory(tokens []token) int {
 	return n + 1
 }
 
-// token is a word of a statement, and its place there.
+// token is a word of a statement, with its offsets in the statement.
 type token struct {
 	word     string
 	from, to int
@@ -117,8 +120,8 @@ func tokensOf(q binlog.Query) (all []token) {
 	}
 }
 
-// leadOf returns the function that recognizes the first byte of two in a character set whose second byte may look like a backslash, a
-// backtick or a letter; nil for other character sets.
+// leadOf returns a function that reports whether a byte is the first byte of a two-byte character. It does so only for
+// character sets whose second bytes may look like a backslash, a backtick or a letter. For others, it returns nil.
 func leadOf(collation uint16) func(byte) bool {
 	switch collation {
 	case 13, 88, 95, 96: // sjis, cp932

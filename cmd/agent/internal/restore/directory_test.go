@@ -28,8 +28,8 @@ func queryEvent(mode uint64, collation uint16, text string) []byte {
 	return binary.LittleEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw))
 }
 
-// Clauses with another folder are removed from definitions of tables in any notation. Text of routines, comments and values stays. ‹ and ›
-// enclose what is removed.
+// The clauses DATA DIRECTORY and INDEX DIRECTORY are removed from definitions of tables, in any notation. The same
+// words in routines, comments and values stay. In the cases, ‹ and › enclose the removed text.
 func TestTablesLoseTheirOtherFolder(t *testing.T) {
 	t.Parallel()
 	const utf8, gbk, sjis = 255, 28, 13

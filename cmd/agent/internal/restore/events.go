@@ -83,7 +83,8 @@ type lexer struct {
 	text  []byte
 	ahead string
 	has   bool
-	// mode is the SQL mode of the statement. lead recognizes the first byte of a character of two bytes; nil without such characters.
+	// mode is the SQL mode of the statement. lead reports whether a byte is the first byte of a two-byte character; nil
+	// for character sets without such characters.
 	mode uint64
 	lead func(byte) bool
 }
@@ -125,7 +126,8 @@ func (l *lexer) scan() string {
 	return strings.ToUpper(word)
 }
 
-// width returns the number of bytes of the character at an index, as far as quotes and words depend on it.
+// width returns 2 for a two-byte character that lead recognizes, and otherwise 1. For quotes and words, other
+// characters may be read byte by byte.
 func (l *lexer) width(i int) int {
 	if l.lead != nil && l.lead(l.text[i]) && i+1 < len(l.text) && l.text[i+1] >= 0x40 {
 		return 2
@@ -161,7 +163,7 @@ func (l *lexer) space() {
 	}
 }
 
-// after returns the end of the first occurrence of a text, or the end of all text.
+// after returns the index after the first occurrence of what in text; the length of text without an occurrence.
 func after(text []byte, what string) int {
 	if i := strings.Index(string(text), what); i >= 0 {
 		return i + len(what)

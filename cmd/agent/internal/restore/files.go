@@ -58,7 +58,7 @@ const spare = 256 << 20
 func (s Source) HasRoom(volume string) error {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(volume, &stat); err != nil {
-		return fmt.Errorf("ask for the room on %s: %w", volume, err)
+		return fmt.Errorf("read the free space of %s: %w", volume, err)
 	}
 	plain, _ := s.Backup.Totals()
 	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // of a volume
@@ -68,8 +68,9 @@ func (s Source) HasRoom(volume string) error {
 	return nil
 }
 
-// Readable refuses a server that cannot read the files of a backup. (Any newer server can load a dump.) Files can be read by the next
-// series with long-term support, or by a newer server of the same major version. MySQL 8.0 reads no files of a newer 8.0.
+// Readable refuses a server that cannot read the files of a backup. A newer server of the same major version can read
+// them, and so can the next series with long-term support. But MySQL 8.0 reads no files of a newer 8.0. (A dump can be
+// loaded by any newer server.)
 func Readable(b *manifest.Backup, p Programs) error {
 	from, _ := server.ParseVersion(b.Server.Version)
 	has := p.Version
@@ -77,7 +78,7 @@ func Readable(b *manifest.Backup, p Programs) error {
 	case from.Major == 8 && from.Minor == 0 && has.Major == 8 && has.Minor == 0 && from.Patch > has.Patch:
 		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of the newer version %s, the image has %s: use an image of that version, or a newer one", b.ID, from.Text, has.Text)
 	case from.Major == 8 && from.Minor < 4 && has.Major > 8:
-		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of version %s, which %s cannot read: restore it with an image of 8.4, which can be upgraded then", b.ID, from.Text, has.Text)
+		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of version %s, which %s cannot read: restore it with an image of 8.4, and upgrade the database afterwards", b.ID, from.Text, has.Text)
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func (s Source) place(ctx context.Context, i *Instance) (warnings []string, err 
 func (i *Instance) Enter(ctx context.Context, more ...string) error {
 	folder, err := os.MkdirTemp("", "agent-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the first statements of a server: %w", err)
+		return fmt.Errorf("make a folder for the server's init file: %w", err)
 	}
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "init.sql")

@@ -21,7 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A changed byte at any place proves that the backup is damaged, even if reading the files fails before the object's hash is known.
+// A byte of an object is changed, at any place. The restore reports that the backup is damaged, even if it fails before
+// the object's hash is known.
 func TestEveryDamageConvicts(t *testing.T) {
 	t.Parallel()
 	folder, to := t.TempDir(), &bytes.Buffer{}

@@ -79,7 +79,7 @@ func (c *Copy) nextBatch(ctx context.Context) (*spool, error) {
 	return s, c.place(s)
 }
 
-// unfit converts the error of a log that cannot continue the copy.
+// unfit makes the error of an unusable log an ErrBeginAgain. It returns other errors unchanged.
 func (c *Copy) unfit(err error) error {
 	reason := contract.ReasonOf(err)
 	if slices.Contains([]contract.Reason{contract.ReasonNotFound, contract.ReasonDamaged, contract.ReasonLoadFailed}, reason) {
@@ -112,7 +112,7 @@ func (c *Copy) plan(ctx context.Context) (*Plan, error) {
 		c.Timeline = heads[0].Timeline
 	}
 	if heads[0].Timeline != c.Timeline {
-		return nil, beginAgain(contract.ReasonGap, "the source no longer has a part of its log that was not copied")
+		return nil, beginAgain(contract.ReasonGap, "the source has removed a part of its log that was not copied")
 	}
 	timeline, err := binlog.Read(ctx, c.source.Store, heads[0], c.Position.File)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Copy) plan(ctx context.Context) (*Plan, error) {
 		return nil, beginAgain(contract.ReasonDamaged, "%w", timeline.Broken)
 	}
 	if len(timeline.Segments) > 0 && timeline.Segments[0].File != c.Position.File {
-		return nil, beginAgain(contract.ReasonGap, "the source no longer has file %s of its log, of which a part was not copied", c.Position.File)
+		return nil, beginAgain(contract.ReasonGap, "the source has removed file %s of its log, and a part of it was not copied", c.Position.File)
 	}
 	if len(timeline.Segments) == 0 {
 		return nil, contract.Errorf(contract.ReasonNotFound, "no part of file %s of the source's log has arrived yet", c.Position.File)

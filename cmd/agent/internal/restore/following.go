@@ -19,15 +19,17 @@ type RelayPoint struct {
 	Offset uint64 `json:"offset"`
 }
 
-// following holds state for a batch of a copy: from earlier batches, and from the batch's log.
+// following holds the state of a copy that the replay of a batch needs.
 type following struct {
 	// resumed reports whether the batch begins after the dump's position. In that case, the copy already has the transactions that were
 	// prepared before the batch.
 	resumed  bool
 	position contract.Position
-	// isAtomic is Batch.IsAtomic. isStrict reports whether the server also stores its position atomically with changes of definitions.
+	// isAtomic is Batch.IsAtomic. isStrict reports whether the server stores its position atomically for DDL
+	// statements, too.
 	isAtomic, isStrict bool
-	// seek has the GTIDs to find. found is the end of the last one in the batch, or nil.
+	// seek has the GTIDs to find. found is the end of the last transaction with one of these GTIDs; nil if the batch
+	// has none.
 	seek  map[string]bool
 	gtid  string
 	found *RelayPoint

@@ -64,8 +64,8 @@ func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, nil
 }
 
-// reachesByGTID fails unless the end time of the replay names exactly one state of the database, and the timeline has all earlier
-// transactions.
+// reachesByGTID fails unless the end time of the replay names exactly one state of the database. It also fails if the
+// timeline lacks an earlier transaction.
 func (p *Plan) reachesByGTID() error {
 	head, at := p.timeline.Head, p.until.Time
 	over := head.Superseded
@@ -99,7 +99,7 @@ func (p *Plan) olderBackup(committed time.Time) error {
 
 func (s *spool) isByGTID() bool { return s.plan.base != nil }
 
-// note records the transactions of segments in a timeline by GTID.
+// note records the GTIDs of all transactions in a timeline by GTID.
 func (s *spool) note(e binlog.Event) error {
 	if !s.isByGTID() {
 		return nil
@@ -156,7 +156,7 @@ func (s *spool) compare(name string, segment manifest.Segment) error {
 		return err
 	}
 	if !executed.Equal(s.all) {
-		return contract.Errorf(contract.ReasonDamaged, "segment %s has not the transactions that its manifest names", name)
+		return contract.Errorf(contract.ReasonDamaged, "segment %s does not have exactly the transactions in its manifest", name)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (s *spool) isExact(ctx context.Context, i *Instance) error {
 		return fmt.Errorf("compare transactions after the replay: %w", err)
 	}
 	if wants := s.executed.Union(s.plan.base); !has.Equal(wants) {
-		return contract.Errorf(contract.ReasonMismatch, "backup %s was restored and the archive replayed, and the server has %s, not %s", s.plan.source.Backup.ID, has, wants)
+		return contract.Errorf(contract.ReasonMismatch, "after the restore of backup %s and the replay of the archive, the server has the transactions %s, not %s", s.plan.source.Backup.ID, has, wants)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done 
 	}
 	return sealed, func() {
 		sealed.Close()
-		_ = content.Close() // nothing was written
+		_ = content.Close() // the error of Close does not matter after reading
 	}, nil
 }
 

@@ -76,7 +76,7 @@ func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) erro
 		m.isProven = true
 	case isBefore:
 		m.last, m.doubts = contract.Position{File: segment.File, Offset: segment.To}, nil
-	case m.stop != nil && segment.NotBefore.IsZero(): // written by an older agent: there may be many such segments
+	case m.stop != nil && segment.NotBefore.IsZero(): // written by an older agent; not read, because there may be many such segments
 		if segment.LastTime.Before(m.until.Add(-manifest.ClockSteps)) {
 			return m.twice(contract.Position{File: segment.File, Offset: segment.From})
 		}
@@ -139,9 +139,9 @@ func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.
 	return nil
 }
 
-// twice fails if the log has later transactions with earlier times than this one.
+// twice returns the error for a time that fits two positions, because later transactions in the log have earlier times.
 func (m *moment) twice(later contract.Position) error {
-	return contract.Errorf(contract.ReasonRefused, "%s stands for two moments: near %s:%d, times in the log go back behind it, because the server's clock or the timestamp of a session was set. %s",
+	return contract.Errorf(contract.ReasonRefused, "the log reaches the time %s twice: after it, near %s:%d, the log has earlier times again, because the server's clock or the timestamp of a session was set. %s",
 		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first moment", "a later one", &later))
 }
 
@@ -180,7 +180,8 @@ func (m *moment) settle() error {
 // errEnough ends the reading of a segment early.
 var errEnough = errors.New("the rest is not needed")
 
-// describe reads the first event of a file into a tracker. The event has the information whether events have checksums.
+// describe reads the first event of a file into a tracker. This event shows whether the events of the file have
+// checksums.
 func describe(ctx context.Context, source Source, segment manifest.Segment, tracker *binlog.Tracker) error {
 	err := readSegment(ctx, source, segment, func(raw []byte) error {
 		_, err := tracker.Next(raw)

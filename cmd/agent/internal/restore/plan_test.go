@@ -18,8 +18,8 @@ import (
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// stretch is a segment: the bounds of its commits, and the times of its transactions' events, in seconds after noon. With zero bounds, it
-// is the segment of an older agent, written at archived.
+// stretch describes a segment, with all times in seconds after noon. from and to bound the commits. at has the times in
+// the events of its transactions. If to is 0, an older agent wrote the segment at the time archived.
 type stretch struct {
 	from, to, archived int
 	at                 []int
@@ -69,8 +69,8 @@ func logOf(t *testing.T, stretches []stretch, head int) (store.Store, *binlog.Ti
 	return s, timeline, ends
 }
 
-// A replay to a time ends at the position at which the server's clock had that time, even if sessions have set other times for their
-// events. If the archive does not prove the position, the time is refused.
+// A replay to a time ends at the position at which the server's clock had that time. Sessions may have set other times
+// for their events. If the archive does not prove the position, the time is refused.
 func TestMomentsInTheLog(t *testing.T) {
 	t.Parallel()
 	minutes := []stretch{{from: 1, to: 60, at: []int{10, 50}}, {from: 60, to: 120, at: []int{70, 110}}, {from: 120, to: 180, at: []int{130, 170}}}

@@ -20,9 +20,9 @@ func noteOf(conn *server.Conn) (string, error) {
 	return conn.Value("SELECT @@GLOBAL.gtid_slave_pos")
 }
 
-// recover starts a server whose agent was killed, so that the server recovers. It finds the server's position in the batch: the server
-// stores the position in its tables, in the transactions that it applies. recover fails with ErrBeginAgain if the stored position proves
-// nothing.
+// recover starts the server of a copy after the agent was killed, so that InnoDB recovers. Then it reads the applier's
+// position in the batch from the server's tables. The server updates this position in each transaction that it applies.
+// If the position is not reliable, recover fails with ErrBeginAgain.
 func (c *Copy) recover(ctx context.Context) error {
 	if !c.IsRunning || c.i.cmd != nil {
 		return nil
@@ -91,7 +91,7 @@ func (b *Batch) locate(conn *server.Conn, began string) error {
 			file, fileErr := strconv.Atoi(row[0][strings.LastIndexByte(row[0], '.')+1:])
 			offset, err := strconv.ParseUint(row[1], 10, 64)
 			if err != nil || fileErr != nil || file < 1 {
-				return beginAgain(contract.ReasonFailed, "the server notes the place %s:%s in its relay logs", row[0], row[1])
+				return beginAgain(contract.ReasonFailed, "the server has stored the position %s:%s in its relay logs, which is not valid", row[0], row[1])
 			}
 			if at := b.From; at == nil || file-1 > at.File || file-1 == at.File && offset > at.Offset {
 				b.From = &RelayPoint{file - 1, offset}

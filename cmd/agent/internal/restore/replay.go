@@ -51,7 +51,7 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint
 	if s.count == 0 {
 		return nil
 	}
-	if out.RestoredTo, out.Position = s.last, &s.stop; p.base != nil { // the archive has the original files
+	if out.RestoredTo, out.Position = s.last, &s.stop; p.base != nil { // without base, the archive has the server's own files, so a position in them is useful
 		out.Position = &contract.Position{GTID: s.executed.Union(p.base).String()}
 	}
 	return s.settle(ctx, i)

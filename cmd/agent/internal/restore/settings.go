@@ -22,11 +22,12 @@ import (
 
 // Settings make a restoring server behave like the backup's server.
 type Settings struct {
-	// Arguments are options of the server. Replay are additional options for a server with filled time zone tables.
+	// Arguments are options of the server. Replay are additional options for the replay: they need the time zone
+	// tables, which are filled by then.
 	Arguments, Replay []string
 	// Zone is the server's environment variable TZ; nil for the agent's TZ.
 	Zone *string
-	// Warnings list the differences of the server that will use the data from the backup's server.
+	// Warnings list the differences between the backup's server and the server that will use the data.
 	Warnings []string
 }
 
@@ -101,9 +102,9 @@ func brief(value string) string {
 
 // Configured returns the variables that the server's program prints for its configuration file and options.
 func (p Programs) Configured(ctx context.Context, more []string) (map[string]string, error) {
-	folder, err := os.MkdirTemp("", "agent-") // the server tests whether the file system is case-sensitive
+	folder, err := os.MkdirTemp("", "agent-") // in this folder, the server tests whether the file system is case-sensitive
 	if err != nil {
-		return nil, fmt.Errorf("make a folder to look at the configuration: %w", err)
+		return nil, fmt.Errorf("make a folder for reading the configuration: %w", err)
 	}
 	defer os.RemoveAll(folder)
 	arguments := append(p.config(), "--verbose", "--help", "--datadir="+folder)

@@ -30,7 +30,7 @@ type spool struct {
 	out     *bufio.Writer
 	files   []string
 	tracker binlog.Tracker
-	// binary is the binary log file of the present events. stop is the end of the replay.
+	// binary is the binary log file whose events are being read. stop is the end of the replay.
 	binary string
 	stop   contract.Position // position in the binary log
 	at     int               // index of the relay log that contains stop
@@ -42,8 +42,8 @@ type spool struct {
 	last    time.Time
 	// prepared has the XA transactions that were prepared before the replay and end in it. The replay begins with them.
 	prepared prepared
-	// first is the index of the first relay log, and from the offset in it at which the replay starts. In the first relay log, offsets are
-	// larger by shift than in the binary log.
+	// The replay starts at the offset from in the relay log with the index first. shift is the offset of an event in
+	// the first relay log minus its offset in the binary log.
 	first       int
 	from, shift uint64
 	// copying is the state of the copy of a running server that the replay continues; nil for a replay after a backup.
@@ -52,27 +52,29 @@ type spool struct {
 	later contract.Later
 	// events has the replay's statements that concern events.
 	events []eventStatement
-	// For a timeline by GTID: executed has the transactions up to the end of the replay, and all has the transactions of all segments that
-	// were read. id is the GTID of the current transaction. whole is the end of the last complete transaction in the relay log.
+	// The following fields are for a timeline by GTID. executed has the transactions up to the end of the replay. all
+	// has the transactions of all segments that were read. id is the GTID of the current transaction. whole is the end
+	// of the last complete transaction in the relay log.
 	executed, all binlog.Set
 	id            string
 	whole         uint64
 	// dry makes the spool write nothing and count the transactions after the end.
 	dry bool
-	// bound is the size in bytes at which a batch ends, at the next end of a file. bytes is the present size of the batch. read is the
-	// number of segments that were read.
+	// bound is the size in bytes at which a batch ends. The batch then still includes the rest of the current file.
+	// bytes is the size of the batch so far. read is the number of segments that were read.
 	bound, bytes uint64
 	read         int
 	// statuses are the statuses of events before the replay.
 	statuses statuses
 }
 
-// defaultBound is the size of relay logs at which they are applied and removed before further relay logs are written.
+// defaultBound is the default of bound. The server applies the relay logs of a batch, and the agent removes them. Then
+// the agent writes the next batch.
 const defaultBound = 512 << 20
 
-// batch writes the next relay logs, one for each file of the binary log, and reports whether they have a transaction. It ends with the
-// archive, or at the end of a file when the logs have a transaction and reach the bound. The first batch begins with the prepared
-// transactions.
+// batch writes the next relay logs, one for each file of the binary log, and reports whether they have a transaction.
+// The batch ends with the archive. It ends earlier, at the end of a file, if the logs have a transaction and reach the
+// bound. The first batch begins with the prepared transactions.
 func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 	s.later.Reached = s.plan.timeline.Describe().Reached
 	if s.read == 0 && !s.dry {
@@ -155,7 +157,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 
 // next begins the relay log for a file of the binary log.
 func (s *spool) next(file string) error {
-	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // the file has no event after stop
+	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // the backup's position is the end of this file, so event has not begun the replay
 		if err := s.begin(at.Offset); err != nil {
 			return err
 		}
@@ -260,7 +262,8 @@ func (s *spool) behind(e binlog.Event) {
 	s.later.First = &at
 }
 
-// late reports whether a transaction is after the end of the replay. Here, only a plan by GTID can have a time as its end.
+// late reports whether a transaction is after the end of the replay. The end is a position or, in a plan by GTID, a
+// time.
 func (s *spool) late(e binlog.Event, here contract.Position) bool {
 	until := s.plan.until
 	if until.Position != nil {

@@ -11,7 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Each value of a key is in exactly one range, even a value outside of the minimum and maximum at the time of the division.
+// Each value of a key is in exactly one range. Values that were outside of the minimum and maximum at the time of the
+// division are in the first or the last range.
 func TestDivide(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{{"0", "80"}, {"-9", "9"}, {"5", "5"}, {"1", "3"}, {"0", "18446744073709551615"}, {"-9223372036854775808", "9223372036854775807"}} {

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Target is a volume to which a backup is restored, and the use of the database.
+// Target is a volume to which a backup is restored, with the intended use of the database.
 type Target struct {
 	// Volume is the root folder of the volume. Data is the folder in it with the data.
 	Volume, Data string
@@ -60,7 +60,7 @@ func IsTaken(t Target, record guard.Record) (bool, error) {
 	}
 	full, err := used(filepath.Join(t.Volume, t.Data))
 	if err != nil {
-		return false, fmt.Errorf("look into the volume: %w", err)
+		return false, fmt.Errorf("read the volume: %w", err)
 	}
 	return full || volume.Mark != nil, nil
 }

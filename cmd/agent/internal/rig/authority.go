@@ -27,7 +27,7 @@ import (
 type Authority struct {
 	key       *ecdsa.PrivateKey
 	cert      *x509.Certificate
-	isExpired bool // of the certificates that it makes
+	isExpired bool // the certificates that it creates have expired
 }
 
 // Expired returns the same authority, which makes certificates that have expired.

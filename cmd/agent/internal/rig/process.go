@@ -13,9 +13,9 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// start starts a program that ends with the test process. The returned channel is closed when the program has ended. The kernel sends
-// Pdeathsig when the thread that started the program ends. Go ends a thread only if a goroutine ends while it is locked to the thread. Such
-// a goroutine kills each program that its thread has started, including those of the agent.
+// start starts a program that ends with the test process. The returned channel is closed when the program has ended.
+// The kernel kills the program (Pdeathsig) when the thread that started it ends. Go ends a thread only if a goroutine
+// ends while it is locked to the thread. Such a goroutine would kill all programs that its thread has started.
 func start(t testing.TB, cmd *exec.Cmd) <-chan struct{} {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -28,7 +28,8 @@ func start(t testing.TB, cmd *exec.Cmd) <-chan struct{} {
 	return done
 }
 
-// KilledAt returns a function for a test's hook between writes. The function kills the process at its call of that number.
+// KilledAt returns a function for a test's hook between writes. The function kills the process at its call with that
+// number: for "3", at the third call.
 func KilledAt(number string) (at func(string), err error) {
 	last, err := strconv.Atoi(number)
 	calls := 0

@@ -59,8 +59,8 @@ func (s *RedisServer) settings() string {
 		text, s.Port, s.Data, quoted, timeout)
 }
 
-// Up starts the server's process and waits until the process has read its data. If the port is in use, Up selects another one, also at a
-// restart: nodes gossip their addresses.
+// Up starts the server's process and waits until the process has read its data. If the port is in use, Up selects
+// another port. It may do so even for a restart, because nodes gossip their addresses.
 func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {

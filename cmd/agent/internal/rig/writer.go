@@ -77,7 +77,7 @@ func (l *Load) write(ctx context.Context, random *rand.Rand, writer int64) {
 				continue
 			}
 		}
-		time.Sleep(time.Duration(l.pause.Load())) // no test counts on how many writes there are
+		time.Sleep(time.Duration(l.pause.Load())) // no test depends on the number of writes
 		id := writer*1_000_000_000 + seq
 		body := strings.Repeat(fmt.Sprintf(`%d'\%c"(;`, random.Int63(), rune('a'+random.Intn(26))), 1+random.Intn(40))
 		steps := []string{"BEGIN", fmt.Sprintf("INSERT INTO shop.orders VALUES (%d, %d, '%s')", id, writer, strings.NewReplacer(`\`, `\\`, "'", "''").Replace(body)),

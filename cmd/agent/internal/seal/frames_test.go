@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
-// A Reader opens content in frames of any size like content in one stream.
+// A Reader opens content that was compressed in frames, for any size of the content and of the written parts.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()

@@ -184,7 +184,7 @@ func Refusal(statement string, err error) string {
 	return brief(statement) + ": " + silent{err}.Error()
 }
 
-// about returns the error of a statement for a message.
+// about adds the statement to its error. It omits parts that may contain a password.
 func about(statement string, err error) error {
 	if strings.Contains(strings.ToUpper(statement), "IDENTIFIED") || strings.Contains(statement, "PASSWORD") {
 		return fmt.Errorf("%s: %w", brief(statement), silent{err})

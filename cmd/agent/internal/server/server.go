@@ -260,7 +260,7 @@ func failed(o Options, did string, err error) error {
 	switch Code(err) {
 	case mysql.ER_ACCESS_DENIED_ERROR, accessDeniedNoPassword, mysql.ER_DBACCESS_DENIED_ERROR, mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR,
 		mysql.ER_HOST_NOT_PRIVILEGED, 3118, 4151, 1820:
-		return contract.Errorf(contract.ReasonAccessDenied, "%s: the server refuses: correct the password in the Secret, or the account's rights: %w", what, err)
+		return contract.Errorf(contract.ReasonAccessDenied, "%s: the server refuses the account: correct the password in the Secret, or the account's rights: %w", what, err)
 	case 0:
 		return contract.Errorf(contract.ReasonServerUnreachable, "%s: %w", what, err)
 	case mysql.ER_CON_COUNT_ERROR, mysql.ER_SERVER_SHUTDOWN:

@@ -19,7 +19,7 @@ func InitFile(path string) (password string, err error) {
 	text := fmt.Sprintf("SET SESSION sql_log_bin = 0;\nDROP USER IF EXISTS %[1]s@localhost;\nCREATE USER %[1]s@localhost IDENTIFIED BY %[2]s;\nGRANT ALL ON *.* TO %[1]s@localhost WITH GRANT OPTION;\n",
 		TemporaryAccount, Literal(password))
 	if err = os.WriteFile(path, []byte(text), 0o600); err != nil {
-		err = fmt.Errorf("write the first statements of a server: %w", err)
+		err = fmt.Errorf("write the server's init file: %w", err)
 	}
 	return password, err
 }

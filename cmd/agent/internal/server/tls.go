@@ -75,9 +75,9 @@ type greeted struct {
 
 func (c *greeted) Read(p []byte) (int, error) { return c.buffer.Read(p) }
 
-// offersTLS reports whether the server's greeting has the flag for TLS. It does not consume the greeting. A greeting has a header of 4
-// bytes, the protocol's version, the server's version and a zero byte, the connection's ID (4 bytes), a part of the salt (8 bytes), a zero
-// byte, and the flags.
+// offersTLS reports whether the server's greeting has the flag for TLS. It does not consume the greeting. Before the
+// flags, a greeting has a header of 4 bytes, the version of the protocol, the version of the server and a zero byte,
+// the connection's ID (4 bytes), a part of the salt (8 bytes) and a zero byte.
 func (c *greeted) offersTLS() bool {
 	const header, flags = 4, 4 + 8 + 1
 	head, err := c.buffer.Peek(header)

@@ -199,7 +199,8 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 }
 
-// damage checks that Inspect reports every inverted byte of a real log except unused bytes, and accepts a log with an incomplete end.
+// damage inverts each byte of a real log that is in use, and checks that Inspect reports it. Inspect must accept a log
+// with an incomplete end.
 func damage(t *testing.T, s *Server, folder, log string) {
 	t.Helper()
 	whole, err := os.ReadFile(log)

@@ -189,7 +189,8 @@ func (v version) atLeast(major, minor int) bool {
 
 var versionLine = regexp.MustCompile(`etcd Version: (\d+)\.(\d+)\.`)
 
-// CheckVersion returns an error if the image's etcd does not have the minor version of the wanted version, such as 3.6 of 3.6.16.
+// CheckVersion returns an error if the image's etcd has another minor version than wanted. For 3.6.16, the minor
+// version is 3.6.
 func (s *Server) CheckVersion(wanted string) error {
 	program, err := exec.LookPath(s.Program)
 	if err != nil {

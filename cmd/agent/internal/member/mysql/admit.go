@@ -15,9 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// passwordOf returns the password of a member's account for one server of the member. If the member was recreated, its old server may still
-// run. The old server has another UUID, so its logins fail. Replication passwords have at most 32 characters. The first characters satisfy
-// password validation components.
+// passwordOf returns the password of a member's account, for the member's server with a UUID. After a member was
+// recreated, its old server may still run. That server has another UUID, so it cannot log in. The password has 32
+// characters, the maximum for replication. Its first characters satisfy password validation components.
 func passwordOf(password, server string) string {
 	if server == "" {
 		return password
@@ -74,7 +74,7 @@ func (m *Member) hasAdmitted(ordinal int, server string) bool {
 func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 	alter := "ALTER USER " + Account(ordinal)
 	statements := []string{alter + " ACCOUNT UNLOCK"}
-	if !m.hasAdmitted(ordinal, id) { // a primary sets the same password after each start; user settings may refuse reuse
+	if !m.hasAdmitted(ordinal, id) { // a restarted primary sets the same password again, which the user's settings may not allow
 		statements = []string{alter + " PASSWORD EXPIRE NEVER PASSWORD HISTORY 0 PASSWORD REUSE INTERVAL 0 DAY",
 			alter + " IDENTIFIED BY " + server.Literal(passwordOf(m.Password, id)) + " ACCOUNT UNLOCK"}
 	}
@@ -88,7 +88,7 @@ func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 	return nil
 }
 
-// servers returns the servers that log in with the password of their server, by the ordinals of their members.
+// servers returns the UUIDs of the servers that have a separate password and may connect, by the members' ordinals.
 func (m *Member) servers() map[int]string {
 	all := map[int]string{}
 	for ordinal, id := range m.admitted {

@@ -122,7 +122,7 @@ func order(w http.ResponseWriter, r *http.Request, instance string, orders Order
 	}
 	s, err := orders.State(r.Context())
 	if err != nil {
-		return fmt.Errorf("look before the order %s: %w", r.URL.Path, err)
+		return fmt.Errorf("read the state of the server before the order %s: %w", r.URL.Path, err)
 	}
 	if q.Server == "" || q.Server != s.Server {
 		return contract.Errorf(contract.ReasonRefused, "the order %s is for the data of server %q, and this is server %q", r.URL.Path, q.Server, s.Server)
@@ -138,7 +138,7 @@ func eventsOf(ctx context.Context, orders Orders) ([]mysqlmember.Event, error) {
 }
 
 // answer writes the report, the state, and the result of a request.
-func (a *API) answer(w http.ResponseWriter, ctx context.Context, report mysqlmember.Report, orders Orders, events []mysqlmember.Event, failed error) { //nolint:revive // as handlers are
+func (a *API) answer(w http.ResponseWriter, ctx context.Context, report mysqlmember.Report, orders Orders, events []mysqlmember.Event, failed error) { //nolint:revive // w comes first, as in http.Handler
 	answer, code := mysqlmember.Answer{Report: report, Events: events}, http.StatusOK
 	var err error
 	if orders != nil {
@@ -183,7 +183,7 @@ func ClientTLS(folder string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, RootCAs: pool}, nil
 }
 
-// CheckTLS returns the reason why no other member and no operator accepts the member's certificate, or nil.
+// CheckTLS returns an error if the other members and the operator would refuse the member's certificate.
 func CheckTLS(folder string, now time.Time) error {
 	certificate, pool, err := readTLS(folder)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A certificate that other members do not accept is named, whatever is wrong with it.
+// CheckTLS names the fault of a certificate that other members would refuse: it is missing, expired or not yet valid.
 func TestCheckTLS(t *testing.T) {
 	t.Parallel()
 	authority, folder := rig.NewAuthority(t), t.TempDir()
@@ -26,7 +26,8 @@ func TestCheckTLS(t *testing.T) {
 	assert.ErrorContains(t, CheckTLS(folder, time.Now()), "is not valid at this time")
 }
 
-// A primary writes rows to prove that a voter follows it only while neither a voter nor the operator reaches it, and before it would be killed.
+// A primary writes rows to prove that a voter follows it, while neither a voter nor the operator reaches it. It does so
+// before the time after which it would be killed, and in no other case.
 func TestMustProve(t *testing.T) {
 	t.Parallel()
 	primary := mysqlmember.State{Role: mysqlmember.RolePrimary, Demands: 1}

@@ -17,8 +17,8 @@ var (
 	// logErrors are the errors of an applier that cannot read its relay log: "Relay log read failure" (two numbers), and "Corrupted
 	// replication event was detected".
 	logErrors = []string{"1594", "13121", "1610"}
-	// dataErrors are the errors of an applier whose data differs from the source's: rows that exist or are missing, and objects that exist or
-	// are missing.
+	// dataErrors are the errors of an applier whose data differs from its source's data: a row or an object exists
+	// although it should not, or is missing.
 	dataErrors = []string{"1032", "1062", "1007", "1008", "1049", "1050", "1051", "1054", "1060", "1061", "1091", "1146", "1304", "1305", "1359", "1360", "1396", "1452", "1537", "1539"}
 )
 
@@ -34,8 +34,10 @@ func (m *Member) damage(row map[string]string) mysqlmember.Damage {
 	return ""
 }
 
-// Renew makes a server drop a relay log that it cannot read, and receive from a source what it has not applied. It does not acknowledge. The
-// caller must know that the source has all that the member received, and that no promise depends on this member's copy.
+// Renew drops a relay log that the server cannot read. The server then receives the transactions that it has not
+// applied from a source, and acknowledges none of them. Before the call, the caller must know that the source has every
+// transaction which the member received. The caller must also know that no promise depends on this member's copy of
+// them.
 func (m *Member) Renew(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary != 0 {
@@ -59,7 +61,7 @@ func (m *Member) Renew(ctx context.Context, o mysqlmember.Order, from mysqlmembe
 	})
 }
 
-// Reapply starts an applier again that has ended with an error which may have passed, such as that of a full disk.
+// Reapply starts an applier again after an error whose cause may be gone, such as a full disk.
 func (m *Member) Reapply(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// An applier's error is damage if the applier can never continue. A relay log that was renewed is not renewed again.
+// An error counts as damage only if the applier can never continue. If the relay log was renewed already, damage of the
+// log counts as damage of the data.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

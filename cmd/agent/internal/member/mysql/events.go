@@ -31,15 +31,15 @@ func (m *Member) Events(ctx context.Context) (events []mysqlmember.Event, err er
 	return events, err
 }
 
-// Events keeps the statuses of a primary's events. MySQL stores each event that it replicates as disabled on a replica, whatever the event's
-// status, and does not replicate that an event has run. So a primary writes the statuses to the table d3os_member.events, and a new primary
-// sets those that it finds there.
+// Events keeps the statuses of a primary's events. Replication loses them: a replica stores each event as disabled, and
+// does not learn that an event has run. So a primary writes the statuses to the table d3os_member.events. A new primary
+// reads that table and sets the statuses of its events.
 type Events struct {
 	// Runs reports whether the primary runs its events.
 	Runs bool
 
 	isBegun bool
-	failed  map[[2]string]bool // events whose status could not be set: the table keeps their rows. It is nil before the statuses are set
+	failed  map[[2]string]bool // events whose status could not be set, so Record keeps their rows; nil until Begin has set the statuses
 }
 
 // recorded is a status in the table, and the UUID of the server that wrote it.
@@ -115,9 +115,9 @@ func readEvents(c *server.Conn) (own, id string, table map[[2]string]recorded, e
 	return own, id, table, nil
 }
 
-// statusOf returns the status that an event of a new primary must get, or "" if its status is right. own is the server's UUID, id its id. What
-// another server wrote to the table is newer than the status of this server's event. An event without a row was created, or came from a
-// primary that ended, before it was written: it is enabled unless it was disabled on this server.
+// statusOf returns the status that an event of a new primary must get, or "" if the event has the right status. own and
+// id are the server's UUID and id. A row of another server is newer than the status on this server. If a replicated
+// event has no row, the former primary ended before it wrote the row: the event must be enabled.
 func statusOf(e server.Event, table map[[2]string]recorded, own, id string) string {
 	row, isRecorded := table[e.Key()]
 	want := ""

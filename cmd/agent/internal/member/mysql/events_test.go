@@ -11,7 +11,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// What another server recorded is newer than the status on this server. What this server recorded is older than a change on this server.
+// A row of another server is newer than the status on this server. A row of this server is older than the status on
+// this server.
 func TestStatusOfEvents(t *testing.T) {
 	t.Parallel()
 	const on, off, replica = server.EventEnabled, server.EventDisabled, server.EventOnReplica

@@ -34,13 +34,13 @@ type Member struct {
 	primary      int64
 	unfinished   bool // a promotion failed half-way
 	stopped      bool
-	ended        bool // the process of the server
+	ended        bool // the server's process has ended
 	demands      int
 	cutVoters    []int
 	cutOthers    []int
 	cutEnd       mysqlmember.Position
-	cutRevision  int64          // that cutVoters belong to
-	admitted     map[int]string // for each member, the server whose password its account has; "" for the password of all members
+	cutRevision  int64          // the revision of the order that set cutVoters
+	admitted     map[int]string // by member: the UUID of the server whose password the account has; "" for the password that all members share
 	progress     Progress
 	source       mysqlmember.Source
 	acks         bool
@@ -48,7 +48,8 @@ type Member struct {
 	acknowledged uint64 // commits that voters have acknowledged since the start of the server
 }
 
-// Arguments returns the options with which the server must start. After a crash, the server then has nothing of its earlier role.
+// Arguments returns the options with which the server must start. So a server never starts in the role that it had
+// before.
 func Arguments(ordinal int) []string {
 	return []string{
 		"--server-id=" + strconv.Itoa(ordinal+1), "--super-read-only=ON", "--skip-replica-start=ON", "--event-scheduler=OFF",
@@ -74,7 +75,8 @@ const CloneAccount = "d3os_clone"
 // ArchiveAccount is the name of the account by which the archive reads the logs of members.
 const ArchiveAccount = "d3os_archiver"
 
-// isConnected reports whether a receiver is connected to this source: another server may have the source's address.
+// isConnected reports whether a receiver that runs is connected to this source. It compares the server's UUID, because
+// another server may have the source's address.
 func isConnected(s mysqlmember.Source, status map[string]string) bool {
 	return s.Server == "" || status["Replica_IO_Running"] != "Yes" || status["Source_UUID"] == s.Server
 }
@@ -173,8 +175,8 @@ func (m *Member) receive(c *server.Conn, from mysqlmember.Source, acknowledge bo
 	return nil
 }
 
-// Resume starts the applier if an earlier server left a relay log that is not applied. A server starts without replication, and no order
-// changes that of a member before its relay log is applied.
+// Resume starts the applier if an earlier server left a relay log that is not fully applied. A server starts without an
+// applier, and Follow and Promote refuse their orders until the relay log is applied.
 func (m *Member) Resume(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +184,7 @@ func (m *Member) Resume(ctx context.Context) error {
 		return nil
 	}
 	err := m.session(ctx, drained)
-	if contract.ReasonOf(err) == contract.ReasonBusy { // the applier was started
+	if contract.ReasonOf(err) == contract.ReasonBusy { // drained has started the applier
 		return nil
 	}
 	return wrap(err, "resume the applier")
@@ -219,7 +221,7 @@ func (m *Member) Reserve(ctx context.Context) error {
 func (m *Member) Promote(ctx context.Context, t Ticket) error {
 	return m.order(ctx, t.Order, func(c *server.Conn) error {
 		if m.primary != 0 || m.unfinished {
-			return contract.Errorf(contract.ReasonRefused, "this server was promoted before: each start is promoted once")
+			return contract.Errorf(contract.ReasonRefused, "this server was promoted already: after a start, a server is promoted only once")
 		}
 		if err := wrap(run(c, "STOP REPLICA IO_THREAD"), "stop the receiver"); err != nil {
 			return err
@@ -269,9 +271,10 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	return nil
 }
 
-// Serve sets the number of acknowledgements that the primary demands, and the connections that it refuses. A voter that was refused in a
-// revision is refused until the next one: a delayed order does not admit the voter. servers has the UUIDs of members that log in with the
-// password of their server. Serve also makes a read-only primary writable, for example after a failed demotion.
+// Serve sets the number of acknowledgements that the primary demands, and the members whose connections it refuses. If
+// an order refuses a voter, no order of the same revision admits it later, because that order may be a delayed one.
+// servers has the UUIDs of servers that log in with a separate password, by member. Serve also makes a read-only
+// primary writable, for example after a failed demotion.
 func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 || m.unfinished {
@@ -398,7 +401,7 @@ func (m *Member) order(ctx context.Context, o mysqlmember.Order, effect func(*se
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped {
-		return contract.Errorf(contract.ReasonRefused, "the server is being stopped: it takes no order")
+		return contract.Errorf(contract.ReasonRefused, "the server is being stopped, and accepts no order")
 	}
 	if err := m.Volume.Take(o, ""); err != nil {
 		return err
@@ -434,7 +437,7 @@ func receives(status map[string]string) bool {
 	return status != nil && status["Replica_IO_Running"] != "No"
 }
 
-// drained fails with Busy if the relay log has transactions that are not applied.
+// drained fails with Busy if the relay log has transactions that are not applied. In that case, it starts the applier.
 func drained(c *server.Conn) error {
 	row, err := c.Named("SHOW REPLICA STATUS")
 	if err != nil || row == nil {

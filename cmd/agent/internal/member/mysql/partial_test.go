@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// writes inserts rows at full speed until stop is called. A row has the maximum size of an event, and a receiver syncs each event. So the
-// receiver is within one of these transactions most of the time.
+// writes inserts rows at full speed until stop is called. Each transaction has 32 events, one for each row, and a
+// receiver syncs each event. So a receiver that stops is usually within a transaction.
 func (n *node) writes(t *testing.T) (stop func()) {
 	t.Helper()
 	c, err := server.Connect(t.Context(), n.Root)

@@ -13,8 +13,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A receiver does not follow its source while another server answers at the source's address. The state names the other server. The order
-// to follow connects the receiver to the other server.
+// Another server answers at the source's address. Then the member does not count as following its source, and its state
+// names the other server. An order to follow the source makes the receiver connect again. If the order names the other
+// server, the receiver keeps its connection.
 func TestOtherServerAtTheAddress(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 2)

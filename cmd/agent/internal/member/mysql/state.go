@@ -75,7 +75,7 @@ func (m *Member) replica(s *mysqlmember.State, row map[string]string) {
 	s.Source, s.Personal, s.Acknowledges = m.source.Ordinal, m.source.Personal, m.acks
 	s.ReadTo.File = row["Source_Log_File"]
 	s.ReadTo.Offset, _ = strconv.ParseUint(row["Read_Source_Log_Pos"], 10, 64) // 0 is before every position
-	s.Lag, _ = strconv.Atoi(row["Seconds_Behind_Source"])                      // NULL while replication does not run; Connected and Problem then have the state
+	s.Lag, _ = strconv.Atoi(row["Seconds_Behind_Source"])                      // NULL while replication does not run; then see Connected and Problem
 	if s.Problem = row["Last_SQL_Error"]; s.Problem == "" {
 		s.Problem = row["Last_IO_Error"]
 	}

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// unheard is the maximum time for which a primary serves while neither a voter nor the operator reaches it. Such a primary may have
-	// been replaced. The kill does not protect acknowledged transactions, which are safe anyway: it frees clients, and ends stale reads.
+	// unheard is the maximum time for which a primary serves while neither a voter nor the operator reaches it. Such a
+	// primary may have been replaced. Acknowledged transactions are safe even without the kill. The kill disconnects
+	// clients, so that they no longer read outdated rows.
 	unheard = 10 * time.Second
 	// unanswered is the maximum time in which a primary that needs acknowledgements must answer its agent. A statement that changes
 	// accounts and waits for an acknowledgement blocks all logins, including those of voters that reconnect. Every order takes less time.
@@ -44,15 +45,16 @@ func MustKill(s mysqlmember.State, since Silence) string {
 	return ""
 }
 
-// MustProve reports whether a primary that neither a voter nor the operator reaches must write a row to prove that a voter still follows it. No
-// row is written while commits wait: their acknowledgements prove the same.
+// MustProve reports whether a primary must write a row, whose acknowledgement proves that a voter still follows it. It
+// must do so while neither a voter nor the operator reaches it. While commits wait, it writes no row, because the
+// acknowledgement of a commit proves the same.
 func MustProve(s mysqlmember.State, since Silence) bool {
 	return s.Role == mysqlmember.RolePrimary && s.Demands > 0 && s.Waiting == 0 && since.Voter > unheard/2 && since.Operator > unheard/2
 }
 
-// Stop ends the server, and refuses all further orders. A server that is not a primary gets SIGTERM. On SIGTERM, MySQL answers OK to waiting
-// commits. So a primary gets SIGTERM only after it has become read-only and no commit waits or may follow; otherwise Stop kills it, which
-// loses no acknowledged transaction.
+// Stop ends the server, and refuses all further orders. On SIGTERM, MySQL answers OK to commits that wait for an
+// acknowledgement. So a primary gets SIGTERM only if it is read-only and no commit waits or may follow. Otherwise Stop
+// kills it, which loses no acknowledged transaction. A server that is not a primary gets SIGTERM.
 func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscall.Signal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +126,7 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 	return nil
 }
 
-// writable reverts quiet.
+// writable reverts quiet: it makes the primary writable again.
 func (m *Member) writable(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
 		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "let the primary be written again")
@@ -157,7 +159,7 @@ func (m *Member) quiet(ctx context.Context) (syscall.Signal, error) {
 	}
 	with := syscall.SIGTERM
 	if len(writing) > 0 || c.Prepared() > 0 {
-		with = syscall.SIGKILL // XA COMMIT is not refused; after SIGTERM it would be acknowledged without a voter
+		with = syscall.SIGKILL // XA COMMIT is still accepted, and after SIGTERM it would be acknowledged without a voter
 	}
 	waiting, err := waitingSessions(c)
 	if err == nil && waiting > 0 {

@@ -11,9 +11,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A pod and its claim were deleted by force, but the pod's server still runs, with the name and the account of the new member. If all
-// members have the same password, the old server acknowledges a transaction that no voter has. If each server has its own password, the old
-// server cannot log in.
+// The old server of a member still runs after its pod and claim were deleted by force. It has the name and the account
+// of the new member. If all members share a password, the old server acknowledges a transaction that no voter has. If
+// each server has its own password, the old server cannot log in.
 func TestTwin(t *testing.T) {
 	t.Parallel()
 	for name, isPersonal := range map[string]bool{"the password of all": false, "a password of each server": true} {

@@ -43,13 +43,13 @@ func (t Target) IsTaken() (bool, error) {
 // IsRestored reports whether the volume has restored data that no member has used yet. If so, it allows the member to use the data.
 func (t Target) IsRestored() (bool, error) {
 	if _, err := os.Stat(member.Restored(t.Volume)); err != nil {
-		return false, nil //nolint:nilerr // it is created again
+		return false, nil //nolint:nilerr // the restore creates the data again
 	}
 	return true, member.NoteRestored(t.Notes)
 }
 
-// Restore creates the data of the first member of a new cluster from a backup, in the folder in which the member looks for restored data.
-// The folder appears atomically. Before that, the volume also holds the snapshot.
+// Restore creates the data of the first member of a new cluster from a backup. It creates the data in the folder for
+// restored data, which appears atomically. Before that, the volume also holds the snapshot.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	program, err := findProgram(ctx, s)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// sender is a member that sends a snapshot in pieces. If it hangs, it then sends nothing.
+// sender is a member that sends the pieces of a snapshot. Then it ends the stream, or hangs without sending anything.
 type sender struct {
 	etcdserverpb.UnimplementedMaintenanceServer
 	pieces [][]byte
@@ -49,8 +49,8 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// A member that is killed or hangs while it sends its snapshot ends the backup with a reason. A slow store does not. The first answer may
-// take minutes. The slow store is tested only in `make verify`.
+// A backup fails with a reason if the member ends or hangs while it sends its snapshot. It does not fail because the
+// store is slow. The first answer may take minutes. The slow store is tested only in `make verify`.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	const short, long = time.Second, 5 * time.Minute

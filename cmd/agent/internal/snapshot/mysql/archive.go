@@ -61,8 +61,8 @@ type follower struct {
 	file
 }
 
-// Run archives until the context ends or a failure occurs. If transactions can no longer be read, or if the database has lost transactions, Run
-// begins a new timeline and returns ReasonGap.
+// Run archives until the context ends or a failure occurs. It begins a new timeline and returns ReasonGap in two cases:
+// no member has the next transactions any more, or the database has lost archived transactions.
 func (a *Archive) Run(ctx context.Context) error {
 	for {
 		f := &follower{Archive: *a}
@@ -107,7 +107,7 @@ func (f *follower) run(ctx context.Context) error {
 	return f.follow(ctx)
 }
 
-// prove calls prove on the members. In a test with Unproven, no voter is needed.
+// prove calls prove on the members. With Unproven, which only tests set, it needs no voter.
 func (f *follower) prove(members []member) (proof, error) {
 	p, err := prove(members)
 	if f.Unproven && p.committed != nil {
@@ -170,7 +170,7 @@ func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeli
 func (f *follower) continues(ctx context.Context) error {
 	epoch := f.proof.primary.State.Epoch
 	if f.head.Writer == f.Writer && epoch < f.head.Epoch {
-		return contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and the archive has transactions of epoch %d: nothing is archived until its primary answers",
+		return contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and the archive has transactions of epoch %d: nothing is archived until the newer primary answers",
 			f.proof.primary.ordinal, epoch, f.head.Epoch)
 	}
 	lost := f.have.Minus(f.proof.committed)
@@ -217,7 +217,7 @@ func (f *follower) lostFrom(ctx context.Context, lost binlog.Set) (time.Time, er
 			return s.FirstCommit, nil
 		}
 	}
-	return f.head.From, nil // before the timeline
+	return f.head.From, nil // the lost transactions are older than the timeline
 }
 
 // newTimeline begins a timeline that does not continue the last timeline. It always returns an error: ReasonGap, or the error of begin.

@@ -46,8 +46,8 @@ type Run struct {
 	Scratch string
 	// Arguments are added to the arguments of the servers.
 	Arguments []string
-	// Patience limits two waits: until a voter has applied everything that the primary had when the backup began, and until the primary has
-	// everything that the copy has. Default: two minutes.
+	// Patience limits two waits: until a voter has applied all transactions that the primary had at the start, and
+	// until the primary has all transactions of the copy. Default: two minutes.
 	Patience time.Duration
 	// Interfere is called between the steps of a copy. Tests set it; otherwise it is nil.
 	Interfere func(step string, donor int)
@@ -209,7 +209,7 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 		return err
 	}
 	if row["STATE"] != "Completed" || !has {
-		return contract.Errorf(contract.ReasonServerUnreachable, "check the copy of member %d: its state is %q, and it has all of %s: %t", r.donor.ordinal, row["STATE"], had, has)
+		return contract.Errorf(contract.ReasonServerUnreachable, "check the copy of member %d: its state is %q, not \"Completed\", or it lacks some of the transactions %s (it has all of them: %t)", r.donor.ordinal, row["STATE"], had, has)
 	}
 	events, err := r.survives(ctx, c, executed)
 	if err != nil {
@@ -232,8 +232,9 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 	return c.Do("RESET REPLICA ALL") // the file has the replication password
 }
 
-// survives waits until the primary has all transactions of the copy, and returns the primary's events. After a failover, the new primary
-// must have these transactions, too. Otherwise the database has lost transactions of the copy.
+// survives waits until the primary has all transactions of the copy, and returns the primary's events. If the primary
+// fails over during the wait, the new primary must have these transactions, too. If it never gets them, the database
+// has lost transactions of the copy, and survives fails.
 func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysqlmember.Event, err error) {
 	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
 		members, _ := r.look(ctx) // a member that does not answer is not a primary

@@ -140,7 +140,7 @@ func donorOf(members []member) (donor, primary member, err error) {
 	case primary.State.Demands == 0:
 		return primary, primary, nil
 	}
-	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: a backup begins when a voter is well", primary.ordinal)
+	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter follows the primary, member %d: a backup begins when a voter follows it", primary.ordinal)
 }
 
 // greet logs in to a member's server. It fails if the server is not the one whose agent answered.

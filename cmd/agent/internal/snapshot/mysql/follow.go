@@ -209,8 +209,8 @@ func (f *follower) add(ctx context.Context, raw []byte, e binlog.Event) error {
 	return nil
 }
 
-// count records the commit time of a transaction. If that time is before the commit time of an earlier transaction, or before a reached
-// moment, the moments in between have no unique state.
+// count records the commit time of a transaction. If it is before the commit time of a previous transaction, or before
+// a reached moment, the state at the moments in between is ambiguous.
 func (f *follower) count(commit time.Time) {
 	s := &f.segment
 	s.Transactions++

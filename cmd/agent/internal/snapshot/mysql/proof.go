@@ -38,9 +38,9 @@ func prove(members []member) (p proof, err error) {
 		p.safe = p.committed
 		return p, nil
 	case p.primary.State.Demands > 1: // the operator's record requires at most one acknowledgement
-		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements: this agent supports one", p.primary.ordinal, p.primary.State.Demands)
+		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements for a commit, and this agent supports one", p.primary.ordinal, p.primary.State.Demands)
 	case len(p.voters) == 0:
-		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: nothing new is archived until one does", p.primary.ordinal)
+		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter follows the primary, member %d: nothing new is archived until a voter follows it", p.primary.ordinal)
 	}
 	received := binlog.Set{}
 	for _, v := range p.voters {
@@ -75,8 +75,8 @@ type aim struct {
 	// at is the moment by the primary's clock. No transaction after the position end was committed before at.
 	at  time.Time
 	end mysqlmember.Position
-	// voter is the server of a voter that has received everything up to end. In the next query, the voter's transactions include everything
-	// up to end.
+	// voter is the UUID of a voter's server. The voter has received everything up to end. So in the next query, the
+	// voter's transactions include everything up to end.
 	voter string
 	all   binlog.Set
 }

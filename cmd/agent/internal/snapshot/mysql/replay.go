@@ -53,8 +53,9 @@ func (r *replayed) check(ctx context.Context, c *server.Conn, i *restore.Instanc
 	return err
 }
 
-// replay applies the archive to the files in a folder, by a server without a network, and stops the server cleanly. The data then has only
-// the transactions. After an interrupted replay, the caller must start again with the backup.
+// replay applies the archive to the files in a folder, by a server without a network, and stops the server cleanly. It
+// leaves neither replication settings nor a temporary account in the data. After an interrupted replay, the caller must
+// start again with the backup.
 func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outcome, then func(*server.Conn, *restore.Instance) error) error {
 	i := r.instance(folder)
 	defer i.Kill()

@@ -51,7 +51,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 	}
 	at("fetched")
 	if r.plan != nil {
-		r.lock = lock // if a server outlives this process, it prevents the next restore
+		r.lock = lock // servers inherit the lock: one that outlives this process blocks the next restore
 		if err := r.replay(ctx, v.Restoring(), &out, nil); err != nil {
 			return out, errors.Join(err, os.RemoveAll(v.Restoring()))
 		}
@@ -79,7 +79,7 @@ func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 	}
 	for _, name := range []string{"lower_case_table_names", server.PageSize} {
 		if had := b.Server.Variables[name]; had != "" && !server.SameSetting(has[name], had) {
-			return contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s: the files can only be read with that of the backup", b.ID, name, had, has[name])
+			return contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s and cannot read the files: set the value of the backup", b.ID, name, had, has[name])
 		}
 	}
 	return s.Opens(ctx)

@@ -31,7 +31,7 @@ func (f *follower) next(ctx context.Context) error {
 	switch {
 	case f.name == "":
 	case f.buffer.Len() == 0 && f.offset == binlog.FirstOffset:
-		name = f.name // the file is empty
+		name = f.name // the present file is empty, so its name is used again
 	default:
 		if f.buffer.Len() == 0 {
 			f.start(time.Now().UTC().Truncate(time.Second))

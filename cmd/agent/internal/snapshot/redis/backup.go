@@ -23,10 +23,10 @@ const mostTries = 3
 // errChanged reports that the shards' copies are inconsistent with each other.
 var errChanged = errors.New("slots were moved, or a server got another master, while the shards were copied")
 
-// Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each file has every write to its shard that was
-// acknowledged before the backup began, and some later writes. No key is missing: Backup verifies that no slot was moved and no master
-// changed between the first copy and the last. It returns the manifest, and the leftovers of earlier runs that it removed. It fails with
-// Busy if slots do not stop moving.
+// Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each file has every write to its
+// shard that was acknowledged before the backup began, and some later writes. All keys are in the files, because Backup
+// verifies that no slot moved and no master changed between the first copy and the last. It fails with Busy if slots do
+// not stop moving. It returns the manifest, and the leftovers of earlier runs that it removed.
 func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, []string, error) {
 	program, err := server.Find("redis-cli")
 	if err != nil {
@@ -69,7 +69,7 @@ func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, 
 type backup struct {
 	copier
 	draft   *draft.Draft
-	layout  *layout      // as of before the first copy
+	layout  *layout      // the state before the first copy
 	sources map[int]node // by shard
 }
 
@@ -103,7 +103,7 @@ func (b *backup) shard(ctx context.Context, i int) error {
 	b.sources[i] = from
 	if !isReplica {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("shard %d was copied from its master %s, because no replica had all of its data: a master needs memory for a copy, and answers more slowly during it; "+
-			"give the shard a replica, and look whether its replicas are in step", i, from.address))
+			"add a replica to the shard, and check that its replicas are connected to the master", i, from.address))
 	}
 	stored, err := b.draft.Put(ctx, fmt.Sprintf("shard-%d.rdb", i), func(w io.Writer) error { return b.copy(ctx, from, w) })
 	if err != nil {

@@ -21,7 +21,7 @@ func (t Target) fits(ctx context.Context, b *manifest.Backup) (slots, error) {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of %s, not of redis: give the folder of a RedisCluster's backups", b.ID, b.Server.Flavour)
 	}
 	if len(b.Shards) != t.Shards {
-		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a cluster with %d shards, the new one has %d: make the new cluster with %d shards, and change their number when it is restored",
+		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a cluster with %d shards, the new one has %d: make the new cluster with %d shards, and change their number after the restore",
 			b.ID, len(b.Shards), t.Shards, len(b.Shards))
 	}
 	parts := make([]slots, len(b.Shards))

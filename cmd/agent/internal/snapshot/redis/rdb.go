@@ -22,7 +22,8 @@ const (
 // jones has the polynomial 0xad93d23594c935a9, with its bits reversed as package hash/crc64 requires.
 var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
 
-// checksum continues Redis' CRC64. It begins with 0 and inverts nothing; package crc64 inverts before and after.
+// checksum continues Redis' CRC64, which begins with 0 and inverts no bits. Package crc64 inverts the bits before and
+// after. So checksum inverts them back.
 func checksum(sum uint64, p []byte) uint64 { return ^crc64.Update(^sum, jones, p) }
 
 // rdb forwards an RDB file, and checks that the file is complete. It drops everything that redis-cli writes after the file.

@@ -138,7 +138,7 @@ func agree(views []view) ([]shard, error) {
 	return shards, nil
 }
 
-// confirms fails unless a view has the owners in the view of another server, by.
+// confirms fails unless a view names the same owners of slots as the view of the server by.
 func (v view) confirms(owners map[string]*shard, by string) error {
 	if v.own.open != "" {
 		return fmt.Errorf("a slot is being moved: server %s has %s", v.own.address, v.own.open)

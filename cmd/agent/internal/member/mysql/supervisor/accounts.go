@@ -88,7 +88,7 @@ func (a *Agent) declared() (d declared, err error) {
 	case err != nil:
 		return d, err
 	case !isFree(d.user):
-		return d, contract.Errorf(contract.ReasonRefused, "the username %.40q is refused: it must be up to 32 letters, digits, '_', '.' and '-', and no account of MySQL's or the operator's own", d.user)
+		return d, contract.Errorf(contract.ReasonRefused, "the username %.40q is refused: it must have up to 32 letters, digits, '_', '.' and '-', and must not be an account of MySQL or of the operator", d.user)
 	}
 	d.password, err = a.secret("password")
 	return d, err
@@ -126,7 +126,7 @@ func areNames(names []string) error {
 // secret reads a file of the folder of secrets.
 func (a *Agent) secret(name string) (string, error) { return secretIn(a.Secrets, name) }
 
-// applying limits the duration of a statement, and of the check for the reason why the statement waits.
+// applying limits the duration of a statement. apply also uses it to limit the check whether the statement waits.
 const applying = 2 * time.Second
 
 // apply executes the missing statements. A statement that changes accounts and waits for an acknowledgement blocks all logins, including

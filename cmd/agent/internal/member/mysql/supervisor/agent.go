@@ -54,7 +54,7 @@ type Agent struct {
 
 	mu              sync.Mutex
 	run             *running // nil while no server runs
-	making, failed  string   // texts of tickets
+	making, failed  string   // the texts of the ticket in use and of the last ticket that failed
 	problem         string
 	accountsProblem string
 	heard           heard
@@ -68,7 +68,7 @@ type running struct {
 	instance string
 
 	mu       sync.Mutex
-	state    mysqlmember.State // the last one that was read
+	state    mysqlmember.State // the result of the last read
 	isKnown  bool
 	answered time.Time
 }
@@ -106,7 +106,7 @@ const (
 	poll = 100 * time.Millisecond
 	// pause is the wait after a failure.
 	pause = 2 * time.Second
-	// brief is the running time below which an ended server's next start is delayed.
+	// brief is a running time. If the server ran for a shorter time, the agent waits before it starts the server again.
 	brief = 10 * time.Second
 )
 
@@ -238,7 +238,7 @@ func (a *Agent) makeData(ctx context.Context, t mysql.Ticket, do func(context.Co
 	a.mu.Lock()
 	a.making, a.problem = t.Text, ""
 	a.mu.Unlock()
-	_, _ = fmt.Fprintln(a.Log, "making new data by the ticket", t.Text)
+	_, _ = fmt.Fprintln(a.Log, "creating new data with the ticket", t.Text)
 	go func() {
 		for {
 			select {

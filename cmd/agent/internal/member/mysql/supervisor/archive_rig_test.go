@@ -355,8 +355,8 @@ func (d *database) numbers(p *pod) map[int]bool {
 	return found
 }
 
-// judge compares restored rows with a moment. It returns missing rows that were acknowledged before the moment, rows that were begun after
-// it, and rows that the database lacks.
+// judge compares restored rows with a moment. It returns rows that were acknowledged before the moment and are missing,
+// rows that were begun after the moment, and rows that the database does not have.
 func (d *database) judge(at time.Time, rows, final map[int]bool) (wrong []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

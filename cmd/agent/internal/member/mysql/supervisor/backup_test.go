@@ -211,8 +211,8 @@ func changes(p *pod) (run func(), end func() error) {
 	}
 }
 
-// A backup fails if the member must not be copied: it has a transaction that the primary lacks, it shuts down, or the space is too small. A
-// failed backup leaves no objects.
+// A backup fails in three cases: the member has a transaction that the primary lacks, the member shuts down, or the
+// space is too small. A failed backup leaves no objects.
 func TestBackupsThatAreNone(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

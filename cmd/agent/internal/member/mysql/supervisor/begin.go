@@ -45,7 +45,7 @@ func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*ser
 	options := append([]string{"--super-read-only=OFF", "--init-file=" + file}, relaxPasswords...)
 	return a.with(ctx, folder, server.TemporaryAccount, password, func(c *server.Conn, socket string) error {
 		if err := os.Remove(file); err != nil {
-			return fmt.Errorf("remove the first statements of a server: %w", err)
+			return fmt.Errorf("remove the server's init file: %w", err)
 		}
 		if err := check(c); err != nil {
 			return err
@@ -63,8 +63,9 @@ func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*ser
 	}, options...)
 }
 
-// takeOver returns the statements that set the passwords of this database for a backup's accounts, and that end the replication of the
-// backup's server. The statuses of the events in the data are right, and those in its table may be older.
+// takeOver returns statements for the data of a backup. They set the passwords of this database's accounts and remove
+// the replication settings. They also drop the table of event statuses, because the events themselves have newer
+// statuses.
 func (a *Agent) takeOver() []string {
 	own := mysql.AgentAccount + "@localhost"
 	replication := " IDENTIFIED BY " + server.Literal(a.secrets.replication)

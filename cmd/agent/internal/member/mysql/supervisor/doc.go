@@ -15,9 +15,12 @@
 //
 // # Watchdog
 //
-// The agent kills a primary that needs acknowledgements in three cases: semi-sync does not protect the primary; neither the operator nor a
-// voter has reached the primary for some seconds; the server does not answer its agent, because a change of accounts that waits for an
-// acknowledgement blocks all logins. Voters ping the agent of the member that they follow.
+// The agent kills a primary that needs acknowledgements in three cases:
+//
+//   - Semi-sync does not protect the primary.
+//   - Neither the operator nor a voter has reached the primary for some seconds. (Voters ping the agent of the primary.)
+//   - The server does not answer its agent. For example, a change of accounts blocks all logins while it waits for an
+//     acknowledgement.
 //
 // # Accounts
 //

@@ -22,8 +22,8 @@ const (
 	schedulerDisabled = "DISABLED"
 )
 
-// keepEvents sets the statuses of the events of a new primary, starts its scheduler as the user has configured it, and records changes of the
-// statuses for the next primary.
+// keepEvents serves a new primary. It sets the statuses of the events, and starts the scheduler if the user's setting
+// requires it. Then it records changes of the statuses for the next primary.
 func (a *Agent) keepEvents(ctx context.Context, r *running) {
 	events := &mysql.Events{Runs: a.Server.scheduler() == schedulerOn}
 	said := ""
@@ -45,7 +45,8 @@ func (a *Agent) keepEvents(ctx context.Context, r *running) {
 	}
 }
 
-// applyEvents does one round of keepEvents. Only a record may wait for an acknowledgement, so none is written while no voter is connected.
+// applyEvents does one round of keepEvents. Of its writes, only Record may wait for an acknowledgement. So it calls
+// Record only while a voter is connected.
 func (a *Agent) applyEvents(ctx context.Context, r *running, events *mysql.Events, mayWrite bool) error {
 	c, err := server.Connect(ctx, r.Root)
 	if err != nil {

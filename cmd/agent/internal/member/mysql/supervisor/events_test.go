@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// ask returns the first column of a query, one row a line, or the cause if it cannot be read.
+// ask returns the first column of a query's rows, or the error.
 func (p *pod) ask(query string) string {
 	c, err := p.session()
 	if err != nil {
@@ -46,8 +46,8 @@ func (p *pod) configure(setting string) {
 	assert.NilError(p.t, os.WriteFile(p.Config, []byte("[mysqld]\n"+setting+"\n"), 0o600))
 }
 
-// After a failover each event has the status that it had on the former primary, and runs there if it is enabled. An event that ran once is not
-// run again. Replicas run no event.
+// After a failover, each event has the same status as on the former primary. The new primary runs the enabled events.
+// An event that ran once does not run again. Replicas run no event.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	all := pods(t, 2)

@@ -154,7 +154,7 @@ func (a *Agent) donor(ctx context.Context, t mysql.Ticket) (executed string, err
 		return "", fmt.Errorf("copy the data of member %d: %w", t.Source, err)
 	}
 	if id, readOnly := rows[0][0], rows[0][1]; id != t.Server || readOnly != "0" {
-		return "", contract.Errorf(contract.ReasonRefused, "copy the data of member %d: it has the data of server %s (read-only: %s), and the ticket is for a primary with that of server %s",
+		return "", contract.Errorf(contract.ReasonRefused, "copy the data of member %d: it has the data of server %s (read-only: %s), and the ticket is for a primary with the data of server %s",
 			t.Source, id, readOnly, t.Server)
 	}
 	return rows[0][2], nil
@@ -187,7 +187,7 @@ func (a *Agent) checkCopy(ctx context.Context, had string) error {
 			return fmt.Errorf("check the copy: %w", err)
 		}
 		if state != "Completed" || has != "1" {
-			return contract.Errorf(contract.ReasonDamaged, "check the copy: its state is %q, and it has all of %s: %s", state, had, has)
+			return contract.Errorf(contract.ReasonDamaged, "check the copy: its state is %q, not \"Completed\", or it lacks some of the transactions %s (GTID_SUBSET is %s)", state, had, has)
 		}
 		return c.Do("RESET REPLICA ALL") // the copy has no relay log
 	})

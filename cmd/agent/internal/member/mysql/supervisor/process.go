@@ -55,7 +55,8 @@ func (s Server) common(folder string) []string {
 	return args
 }
 
-// arguments returns the options of a server on a folder. They disable persisted variables: a copy has none, so that members would differ.
+// arguments returns the options of a server on a folder. They disable persisted variables: CLONE does not copy these
+// variables, so the members would have different settings.
 func (s Server) arguments(ordinal int, folder, socket string, more []string) []string {
 	args := append(s.common(folder), mysql.Arguments(ordinal)...)
 	if s.scheduler() == schedulerDisabled {
@@ -66,9 +67,9 @@ func (s Server) arguments(ordinal int, folder, socket string, more []string) []s
 	return append(args, more...)
 }
 
-// start starts a server on a folder. The server inherits the lock of the volume. It does not end with the context. The kernel sends
-// Pdeathsig when the thread that started the server ends. Go ends a thread only if a goroutine ends while it is locked to the thread. The
-// agent has no such goroutine.
+// start starts a server on a folder. The server inherits the lock of the volume, and does not end with the context. It
+// ends with the agent: the kernel sends it Pdeathsig when the thread that started it ends. Go ends a thread only if a
+// goroutine ends while it is locked to the thread. The agent has no such goroutine.
 func (s Server) start(ctx context.Context, ordinal int, folder, name string, lock *os.File, log io.Writer, more ...string) (*process, error) {
 	p := &process{socket: filepath.Join(s.Run, name), began: time.Now(), done: make(chan struct{}), words: &server.Tail{}}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.arguments(ordinal, folder, p.socket, more)...)
@@ -88,7 +89,7 @@ func (s Server) start(ctx context.Context, ordinal int, folder, name string, loc
 // initialize creates an empty database in a folder. Its account root has no password.
 func (s Server) initialize(ctx context.Context, folder string, lock *os.File) error {
 	words := &server.Tail{}
-	args := append(s.common(folder), "--initialize-insecure") // no plugin is loaded
+	args := append(s.common(folder), "--initialize-insecure") // the common options load no plugin
 	cmd := exec.CommandContext(ctx, s.Program, args...)
 	cmd.Stdout, cmd.Stderr = words, words
 	cmd.ExtraFiles = []*os.File{lock}

@@ -40,7 +40,8 @@ type settings struct {
 	Hosts    []string
 	Ordinal  int
 	Restores bool
-	// Point names a call of at, by its number, for which Kill ends "agent", or "server" for a program of the agent.
+	// Point is the number of a call of the hook at. In that call, the agent kills itself (Kill is "agent") or a program
+	// that it has started ("server").
 	Point, Kill string
 }
 
@@ -218,7 +219,7 @@ func (p *pod) give(ticket string) {
 	p.declare(p.Ticket, ticket)
 }
 
-// declare replaces a file in the way of the kubelet.
+// declare replaces a file in the same way as the kubelet.
 func (p *pod) declare(file, text string) {
 	p.t.Helper()
 	assert.NilError(p.t, errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)))

@@ -28,7 +28,7 @@ func (a *Agent) users() (all []account, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the list of accounts: %w", err)
 	}
-	main, _ := a.secret("username") // declared reports the error in the line
+	main, _ := a.secret("username") // Agent.declared reports this error
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if len(words) == 0 {
@@ -36,7 +36,7 @@ func (a *Agent) users() (all []account, err error) {
 		}
 		user := account{name: words[0], databases: words[1:]}
 		if !isFree(user.name) || user.name == main {
-			return nil, contract.Errorf(contract.ReasonRefused, "the account %.40q is refused: it must be up to 32 letters, digits, '_', '.' and '-', and no account of MySQL's, the operator's or the Secret with the username", user.name)
+			return nil, contract.Errorf(contract.ReasonRefused, "the account %.40q is refused: it must have up to 32 letters, digits, '_', '.' and '-', and must not be an account of MySQL, of the operator, or of the Secret with the username", user.name)
 		}
 		if err := areNames(user.databases); err != nil {
 			return nil, err

@@ -27,8 +27,8 @@ const (
 	look = 500 * time.Millisecond
 	// pings is the interval at which a voter pings its primary.
 	pings = 2 * time.Second
-	// reapply is the interval at which an applier that has ended with an error is started again. The operator judges a member as bad after
-	// ten seconds.
+	// reapply is the interval at which the agent restarts an applier that ended with an error. It exceeds the ten
+	// seconds after which the operator counts the member as bad.
 	reapply = 30 * time.Second
 )
 
@@ -84,10 +84,11 @@ func (a *Agent) silence() mysql.Silence {
 	return mysql.Silence{Voter: time.Since(a.heard.voter), Operator: time.Since(a.heard.operator)}
 }
 
-// prove keeps a primary alive that neither a voter nor the operator can reach because its certificate is not valid: connections for replication
-// do not depend on the certificate. The primary writes a row, and is alive if a voter acknowledges it. A replaced primary gets no
-// acknowledgement, because voters promise the next epoch first. Without the certificate as the cause no row is written: the row of a
-// replaced primary would be a surplus.
+// prove keeps a primary alive while its invalid certificate is the reason why neither a voter nor the operator reaches
+// it. Replication does not need the certificate. So the primary writes a row, and a voter's acknowledgement proves that
+// the voter still follows it. A replaced primary gets no acknowledgement, because its voters have promised the next
+// epoch. With a valid certificate, prove writes no row, because a replaced primary must not get transactions that no
+// other member has.
 func (a *Agent) prove(ctx context.Context, r *running) {
 	said := ""
 	for ctx.Err() == nil {
@@ -130,7 +131,7 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 			}
 			if state.Role == mysqlmember.RoleReplica && state.Problem != "" && time.Since(reapplied) > reapply {
 				reapplied = time.Now()
-				_ = r.Reapply(ctx) // the state has the applier's error
+				_ = r.Reapply(ctx) // after an error, the state still has the applier's problem
 			}
 		}
 		select {

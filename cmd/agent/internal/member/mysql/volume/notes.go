@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// File is the name of the notes at the root of the volume. The file is outside of the server's data, so that a copy of another member's
-// data does not change this member's promises.
+// File is the name of the notes at the root of the volume. It is outside of the data folder: a copy of another member's
+// data must not change this member's promises.
 const File = "d3os-mysql.json"
 
 // format is the newest format of Notes that this agent reads.

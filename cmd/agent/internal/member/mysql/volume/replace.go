@@ -47,8 +47,8 @@ func (v *Volume) mayReplace() error {
 	return nil
 }
 
-// Replace records that the new folder has the complete data of a server, created with a ticket, and replaces the present data by it. From
-// then on, orders of older revisions are refused.
+// Replace records the ticket, and that the new folder has the complete data of a server. It then replaces the present
+// data by the new data. From then on, orders of older revisions are refused.
 func (v *Volume) Replace(server, ticket string, revision int64) error {
 	if err := v.mayReplace(); err != nil {
 		return err

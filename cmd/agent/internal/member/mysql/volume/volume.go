@@ -133,8 +133,8 @@ func (v *Volume) unnoted(exists, fresh bool) (Contents, error) {
 	return Contents{Kind: Single, Mark: mark}, err
 }
 
-// replacing describes a volume for which complete new data is recorded. This is the member's data, at any point at which Settle was
-// interrupted.
+// replacing describes a volume on which complete new data was recorded. It finds this data in one of the two folders,
+// wherever Settle was interrupted.
 func (v *Volume) replacing(n Notes) (Contents, error) {
 	for _, folder := range []string{v.folder(), v.New()} {
 		if has, err := ServerOf(folder); err == nil && has == n.Next {

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// makeNew acts like a copy. Complete data from before a crash is used and not created again.
+// makeNew creates new data as a copy of another member does. If the data was complete before a crash, makeNew uses it.
 func makeNew(v *Volume) error {
 	if err := v.Settle(); err != nil {
 		return err
@@ -70,10 +70,10 @@ func makeNew(v *Volume) error {
 	return v.Replace(newer, ticket, 7)
 }
 
-// makers create new data, by the name of its source.
+// makers has the functions that create new data, by the source of the data.
 var makers = map[string]func(*Volume) error{"copy": makeNew, "backup": restore}
 
-// restore acts like a restore of a backup, and then like the member that begins with the restored data.
+// restore creates new data from a backup: it restores the backup, and then the member begins with this data.
 func restore(v *Volume) error {
 	if err := v.Settle(); err != nil {
 		return err
