@@ -67,7 +67,7 @@ func EndHeld(jobs Reader, namespace string, unfinished []Unfinished) []reconcile
 	}
 	held := unfinished[i]
 	return []reconcile.Step{{
-		Name: StepEndJob, Message: "delete Job " + held.Name + ": its work has ended, and another container keeps its pod and with it the next backup",
+		Name: StepEndJob, Message: "delete Job " + held.Name + ": its work has ended, but another container of its pod runs on and delays the next backup",
 		Do: func(ctx context.Context) error { return jobs.End(ctx, namespace, held) },
 	}}
 }
@@ -88,7 +88,8 @@ func (of Cluster) Report(known *backupv1.ClusterBackupStatus, seen Seen, c recon
 	return &next
 }
 
-// Summary returns the metrics of backups, or nil. Before the first backup, it uses the time of the condition instead.
+// Summary returns the metrics of backups, or nil. Before the first successful backup, it uses the transition time of
+// the condition BackupHealthy instead of the time of a backup.
 func (of Cluster) Summary(known *backupv1.ClusterBackupStatus, conditions []metav1.Condition) *metrics.Backups {
 	healthy := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy)
 	if of.Declared == nil || known == nil || healthy == nil {

@@ -68,7 +68,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// BackupHealthy reports a Job without a running pod, regardless of earlier backups. A Job whose working container has ended is deleted.
+// If a Job has no running pod, BackupHealthy is false, even if earlier backups succeeded. A Job whose working container
+// has ended is deleted.
 func TestJobsThatDoNotStartOrEnd(t *testing.T) {
 	t.Parallel()
 	var conditions []metav1.Condition

@@ -28,9 +28,10 @@ import (
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 
 const (
-	// whileRunning is the interval between reads of a running Job, because some changes trigger no event.
+	// whileRunning is the interval between observations of a running Job. Some changes of its pods trigger no event.
 	whileRunning = 10 * time.Second
-	// whilePending is the interval between reads of the objects that block a Job. Events of the backup's source also trigger a pass.
+	// whilePending is the interval between observations while an object blocks the creation of a Job. Events of the
+	// CronJob also trigger a pass.
 	whilePending = 5 * time.Second
 	// StepCreateJob creates the Job of a DataBackup or a DataRestore.
 	StepCreateJob = "CreateJob"

@@ -11,8 +11,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// backupJob returns the Job of a backup: the Job of the source's CronJob with the backup's name. Its pods have the labels from the source's
-// chart, so that the source's NetworkPolicy admits them.
+// backupJob returns the Job of a backup. It is made from the source's CronJob, and has the backup's name. Its pods have
+// the labels from the source's chart, so that the source's NetworkPolicy admits them.
 func backupJob(b *backupv1.DataBackup, owner object.Owner, source *Source) *batchv1.Job {
 	job := source.Job(b.Name, b.Namespace)
 	job.Labels = owner.Labels(sources[b.Spec.Of.Kind].component)

@@ -24,7 +24,7 @@ type DataBackupObservation struct {
 	Problem string
 	// Job is the Job of the backup; nil for none.
 	Job *Job
-	// Conflict names the controller of the Job if the controller is not the backup.
+	// Conflict names the controller of the Job, if that is not this backup.
 	Conflict string
 }
 
@@ -87,7 +87,8 @@ func (r Reader) membersSource(ctx context.Context, of Of) (*Source, error) {
 // source describes a kind of resource with data.
 type source struct {
 	kind schema.GroupVersionKind
-	// component is the name of the data, field the field that declares its backups, and part the value of the labels on the CronJob.
+	// component is the name of the data, field is the spec field that declares its backups, and part is the value of
+	// the label on the CronJob.
 	component, field, part string
 }
 

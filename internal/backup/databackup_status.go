@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// backupVerdict is the state of a backup. If it has no reason, nothing blocks the creation of the Job.
+// backupVerdict is the state of a backup. An empty reason means that the Job can be created.
 type backupVerdict struct {
 	Phase           backupv1.Phase
 	Reason, Message string

@@ -89,7 +89,8 @@ func TestVerdictsOfBackups(t *testing.T) {
 	}
 }
 
-// A final status does not change with later observations. The same observation gives the same status, including times.
+// A final status does not change, whatever is observed later. The same observation gives the same status, including
+// times.
 func TestTheStatusSettles(t *testing.T) {
 	t.Parallel()
 	b, k := &backupv1.DataBackup{}, &DataBackups{}
@@ -124,7 +125,8 @@ func TestSources(t *testing.T) {
 	assert.Equal(t, len(sources), 4)
 }
 
-// TestSourceOfMembers expects the CronJob of the MySQLCluster that this DataService controls, and not that of another DataService.
+// The source of a DataService with several members is the CronJob of the MySQLCluster that it controls. A MySQLCluster
+// of another DataService does not count.
 func TestSourceOfMembers(t *testing.T) {
 	t.Parallel()
 	types := runtime.NewScheme()
@@ -151,7 +153,8 @@ func TestSourceOfMembers(t *testing.T) {
 	}
 }
 
-// A run is overdue if it has not ended, not started or not been created some time after its scheduled time.
+// Runs are overdue if none has succeeded for longer than the schedule allows: the last run has not ended, has not
+// started, or was not created.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	last := time.Unix(1_800_000_000, 0)

@@ -29,7 +29,7 @@ import (
 const (
 	// StepCreateClaim creates the volume of the restore.
 	StepCreateClaim = "CreateClaim"
-	// StepMarkClaim marks the claim as having a complete database. The claim outlives the DataRestore.
+	// StepMarkClaim annotates the claim when its database is complete. The claim outlives the DataRestore.
 	StepMarkClaim = "MarkClaim"
 )
 

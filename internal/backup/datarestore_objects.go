@@ -34,8 +34,8 @@ const (
 
 func jobName(r *backupv1.DataRestore) string { return r.Name + "-restore" }
 
-// claimName returns the name of the claim to which a backup is restored: the claim of a database named databaseName, or the claim of the
-// rehearsal.
+// claimName returns the name of the claim to which a backup is restored: the claim of the database databaseName. For a
+// rehearsal, it is a separate claim.
 func claimName(r *backupv1.DataRestore) string {
 	if name := r.Spec.DatabaseName; name != "" {
 		return "data-" + name + "-0"
@@ -43,8 +43,9 @@ func claimName(r *backupv1.DataRestore) string {
 	return r.Name + "-restore"
 }
 
-// claimOf returns the claim of a restore. The claim of a rehearsal is deleted with the DataRestore. Any other claim has the labels of a
-// database's claim, by which the DataService identifies it after the switch. Only a user deletes such a claim.
+// claimOf returns the claim of a restore. The claim of a rehearsal is deleted with the DataRestore. Any other claim has
+// the labels of a database's claim, so that the DataService finds it after the switch to that database. Only a user
+// deletes such a claim.
 func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *Source) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: object.ClaimKind.Kind},
@@ -58,7 +59,8 @@ func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *
 		},
 	}
 	if r.Spec.DatabaseName == "" {
-		// The owner is not the controller: the operator prunes objects that a resource controls and does not plan.
+		// The owner reference has no controller: otherwise the operator would prune the claim, because it prunes
+		// controlled objects that are not planned.
 		reference := owner.Reference()
 		reference.Controller, reference.BlockOwnerDeletion = nil, nil
 		claim.Labels, claim.OwnerReferences = owner.Labels(r.Spec.Of.Component), []metav1.OwnerReference{reference}
@@ -92,8 +94,8 @@ type Model struct {
 	Size             resource.Quantity
 }
 
-// modelOf returns the model of a restore's volume: from the spec of the restore, or else from the database's claim (own, may be nil). It
-// returns nil if no size is known.
+// modelOf returns the model of a restore's volume. The spec of the restore takes precedence over the database's claim
+// (own, may be nil). It returns nil if neither has a size.
 func modelOf(r *backupv1.DataRestore, own *corev1.PersistentVolumeClaim) *Model {
 	m := &Model{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}
 	if own != nil {
@@ -129,8 +131,9 @@ func databaseClaim(template *batchv1.JobTemplateSpec) string {
 	return ""
 }
 
-// restoreJob returns the Job of a restore: the Job of the source's CronJob with another claim, backup and time. An init container first
-// checks whether the restore can succeed. Two probes show the stages of the restore.
+// restoreJob returns the Job of a restore. It is made from the source's CronJob, with another claim, backup and time.
+// An init container first checks whether the restore can succeed. Two probes of the working container show the stages
+// of the restore.
 func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *batchv1.Job {
 	template := source.Template.DeepCopy()
 	labels := maps.Clone(owner.Labels(r.Spec.Of.Component))
@@ -210,7 +213,8 @@ func identity(r *backupv1.DataRestore, pod *corev1.PodSpec, c *corev1.Container)
 	}
 }
 
-// reached returns a probe that succeeds when the agent has reached a stage. It never restarts a container.
+// reached returns a probe that succeeds once the agent has created the file of a stage. It never fails often enough to
+// restart the container.
 func reached(stage string) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-e", folderStages + "/" + stage}}},
@@ -218,8 +222,8 @@ func reached(stage string) *corev1.Probe {
 	}
 }
 
-// failAtOnce makes a Job fail immediately if the validating container exits with a code that needs a user's action. The template has the
-// same rule for the working container.
+// failAtOnce makes a Job fail at its first pod if the validating container exits with a code that only a user can
+// repair. The rule is a copy of the template's rule for the working container.
 func failAtOnce(job *batchv1.JobSpec) {
 	if job.PodFailurePolicy == nil {
 		return

@@ -24,14 +24,15 @@ type DataRestoreObservation struct {
 	HasMembers bool
 	// Model describes the volume to create; nil if its size is unknown.
 	Model *Model
-	// Claim is the claim with the name of the restore's claim; nil for none. Owned reports whether the restore created it.
+	// Claim is the claim with the name that the restore needs; nil for none. Owned reports whether this restore created
+	// it.
 	Claim *corev1.PersistentVolumeClaim
 	Owned bool
-	// Taken names an object that prevents the use of the database's name; empty for none.
+	// Taken names an object that already uses the database's name; empty for none.
 	Taken string
 	// Job is the Job of the restore; nil for none.
 	Job *Job
-	// Conflict names the controller of the Job if the controller is not the restore.
+	// Conflict names the controller of the Job, if that is not this restore.
 	Conflict string
 }
 
@@ -77,8 +78,8 @@ func (k *DataRestores) begin(ctx context.Context, r *backupv1.DataRestore, obs *
 	return err
 }
 
-// taken names an object with the database's name that would use the claim, or would prevent a server from starting on the claim. It reads
-// from the API server, because any owner may have such an object.
+// taken names an object with the database's name that would use the claim, or would keep a server from starting on it.
+// It reads from the API server, because such an object may belong to any owner.
 func (k *DataRestores) taken(ctx context.Context, r *backupv1.DataRestore) (string, error) {
 	name := r.Spec.DatabaseName
 	if name == "" {

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// restoreVerdict is the state of a restore. If it has no reason, nothing blocks the next step.
+// restoreVerdict is the state of a restore. An empty reason means that the next step can run.
 type restoreVerdict struct {
 	Phase           backupv1.Phase
 	Reason, Message string
@@ -74,8 +74,8 @@ func hasLostClaim(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
 // hasSucceeded reports whether the Job has restored the database, and its pod has reported success.
 func hasSucceeded(j *Job) bool { return j.HasSucceeded() }
 
-// isMarkDue reports whether the claim lacks the mark that its database is complete. Without the mark, no switch to the database is
-// possible.
+// isMarkDue reports whether the restored database is complete, and its claim is not annotated yet. A switch to the
+// database needs the annotation.
 func isMarkDue(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
 	return r.Spec.DatabaseName != "" && obs.Job != nil && hasSucceeded(obs.Job) && obs.Owned && obs.Claim.Annotations[object.AnnotationRestoredTo] == ""
 }
@@ -136,7 +136,7 @@ func prepared(r *backupv1.DataRestore, result *contract.Result) string {
 		loss.Summary, r.Spec.Of.Component, r.Spec.DatabaseName, r.Spec.Of.Component, loss.Accept, r.Spec.Of.Kind, r.Spec.Of.Name)
 }
 
-// lossOf returns the transactions of the running database that are newer than the restored database.
+// lossOf returns the loss of a switch to the restored database: the newer transactions of the running database.
 func lossOf(result *contract.Result) *backupv1.Loss {
 	accept := object.LossSince(orUnknown(restoredTo(result)))
 	later := result.Later
@@ -155,8 +155,8 @@ func lossOf(result *contract.Result) *backupv1.Loss {
 	return loss
 }
 
-// restoredTo returns the time of the last transaction in the restored database: from the archive, or else the start of the backup, from the
-// backup's ID.
+// restoredTo returns the time of the last transaction in the restored database, from the archive. Without an archive,
+// it returns the start of the backup, from the backup's ID.
 func restoredTo(result *contract.Result) *time.Time {
 	if result.RestoredTo != nil {
 		return result.RestoredTo

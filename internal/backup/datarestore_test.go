@@ -31,7 +31,7 @@ func restoreOf(change func(*backupv1.DataRestore)) *backupv1.DataRestore {
 	return r
 }
 
-// template returns a CronJob with the parts of the chart's CronJob that a restore reads.
+// template returns a CronJob with the fields of the chart's CronJob that a restore uses.
 func template() *Source {
 	s := &Source{Name: "db-restore"}
 	s.Template.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
@@ -124,7 +124,8 @@ func TestVerdictsOfRestores(t *testing.T) {
 	}
 }
 
-// The Job restores the wanted backup and moment to the claim of the restore. It does not contain the name of the database's claim.
+// The Job restores the wanted backup and moment to the restore's claim. The name of the database's claim occurs nowhere
+// in the Job.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	r := restoreOf(func(r *backupv1.DataRestore) {
@@ -157,8 +158,8 @@ func TestJob(t *testing.T) {
 	assert.Equal(t, plain.Volumes[0].PersistentVolumeClaim.ClaimName, "back-restore")
 }
 
-// The claim of a rehearsal is deleted with the DataRestore. Only a user deletes any other claim. No claim has a controller: the operator
-// prunes objects that a resource controls and does not plan.
+// The claim of a rehearsal is deleted with the DataRestore; only a user deletes any other claim. No claim has a
+// controller, because the operator prunes controlled objects that are not planned.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	fast := "fast"
@@ -186,7 +187,7 @@ func TestClaim(t *testing.T) {
 	assert.Assert(t, modelOf(restoreOf(nil), nil) == nil)
 }
 
-// One line describes the loss, even if parts of the loss are unknown.
+// The text about the loss has one line, even if parts of the loss are unknown.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	at := func(text string) *time.Time {

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// The containers of a Job that report.
+// The containers of a Job whose reports are read.
 const (
 	// Container is the name of the container that does the work. It is in the template.
 	Container = "backup"
@@ -51,7 +51,8 @@ func (s *Source) Job(name, namespace string) *batchv1.Job {
 		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.JobKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations,
-			// The owner reference does not block the deletion of the owner, because that would need a right on the CronJob's finalizers.
+			// The owner reference does not block the deletion of the owner. Otherwise the operator would need a right
+			// on the finalizers of CronJobs.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.CronJobKind.Kind, Name: s.Name, UID: s.UID, Controller: ptr.To(true),
 			}},
@@ -81,10 +82,11 @@ type Job struct {
 	// Stuck is the reason why no pod runs. It is empty if a pod runs, or should run soon. IsSuspended reports whether the Job is suspended.
 	Stuck       string
 	IsSuspended bool
-	// Held are the containers of the last pod that still run although the working container has ended. HeldSince is the time of that end.
+	// Held are the containers of the last pod that still run after its working container has ended. HeldSince is the
+	// time at which that container ended.
 	Held      []string
 	HeldSince metav1.Time
-	// Others is the number of pods before the last one that have not ended.
+	// Others is the number of earlier pods that have not ended.
 	Others int
 
 	// Validated is the report of ContainerValidate in the last pod; nil for none.
@@ -103,8 +105,9 @@ type Reader struct {
 	Live   client.Reader
 }
 
-// Get returns the Job with a name, or nil. If the cache has no such Job, Get reads from the API server. There are two reasons: the cache
-// may be older than the status, and a Job without the operator's label is not cached but uses the name.
+// Get returns the Job with a name, or nil. If the cache has no such Job, Get reads from the API server, for two
+// reasons. The cache may be older than the status. And a Job without the operator's label is not in the cache, but
+// still uses the name.
 func (r Reader) Get(ctx context.Context, key client.ObjectKey) (*batchv1.Job, error) {
 	found := object.Empty(object.JobKind)
 	err := r.Client.Get(ctx, key, found)
@@ -131,7 +134,8 @@ func into(from *unstructured.Unstructured, to any) error {
 	return nil
 }
 
-// ControllerOf returns a text that names the controller of a Job, for a Job with an unexpected controller.
+// ControllerOf returns a text that names the controller of a Job. It is used when another controller than expected has
+// made the Job.
 func ControllerOf(job *batchv1.Job) string {
 	if ref := metav1.GetControllerOfNoCopy(job); ref != nil {
 		return ref.Kind + " " + ref.Name
@@ -139,7 +143,7 @@ func ControllerOf(job *batchv1.Job) string {
 	return "no controller"
 }
 
-// Source returns the CronJob of a resource that has this value of object.LabelBackup, or nil.
+// Source returns the CronJob of a resource whose label object.LabelBackup has this value, or nil.
 func (r Reader) Source(ctx context.Context, of Of, label string) (*Source, error) {
 	owner := object.Owner{GroupVersionKind: of.Kind, Namespace: of.Namespace, Name: of.Name}
 	list := object.EmptyList(object.CronJobKind)
@@ -178,7 +182,7 @@ func (r Reader) Follow(ctx context.Context, job *batchv1.Job) (*Job, error) {
 	return j, nil
 }
 
-// end records the end of a Job and its result.
+// end records whether a Job has ended, and how.
 func (j *Job) end(job *batchv1.Job) {
 	for i := range job.Status.Conditions {
 		c := &job.Status.Conditions[i]
@@ -216,7 +220,8 @@ func (j *Job) read(ctx context.Context, from client.Reader, job *batchv1.Job) er
 	return nil
 }
 
-// Take adds the report of a pod. If a pod has reported success, later reports are ignored.
+// Take replaces the state of the last pod by that of a newer pod, and adds its report. After a report of success, it
+// ignores further reports.
 func (j *Job) Take(pod *corev1.Pod) {
 	j.Waiting, j.Validated, j.IsAtWork, j.IsStarted, j.IsReady = "", nil, false, false, false
 	j.begun, j.hasPod = pod.CreationTimestamp.Time, pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -255,7 +260,7 @@ func (j *Job) report(end *corev1.ContainerStateTerminated) {
 	}
 }
 
-// Why returns the reason why a Job failed without a report of a pod.
+// Why returns the reason why a Job failed, if no pod has reported one.
 func (j *Job) Why() string {
 	text := j.Message
 	if text == "" {

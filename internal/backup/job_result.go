@@ -15,11 +15,12 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// reasonPattern matches reasons that conditions allow. (Another program may have written the message.)
+// reasonPattern matches reasons that conditions allow. A message may come from another program, whose reason may be
+// invalid.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,63}$`)
 
-// Read parses the last line that a container of the agent has printed. It drops a reason that the API does not allow. For any other text,
-// the result is empty.
+// Read parses the termination message of a container of the agent: its last line. It drops a reason that conditions do
+// not allow. For any other text, the result is empty.
 func Read(message string) contract.Result {
 	var result contract.Result
 	if json.Unmarshal([]byte(message), &result) != nil {

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// IsCopy reports whether a resource is a copy of a resource that was started. The operator creates nothing for a copy, because the work was
-// done for the original.
+// IsCopy reports whether a resource is a copy of another one that was started, for example a restored manifest. The
+// operator creates nothing for a copy, because the work was done for the original.
 func IsCopy(o client.Object) bool {
 	started := o.GetAnnotations()[object.AnnotationStarted]
 	return started != "" && started != string(o.GetUID())
@@ -28,8 +28,8 @@ func CopyText(kind string, o client.Object) string {
 		kind, o.GetAnnotations()[object.AnnotationStarted], kind, object.AnnotationStarted)
 }
 
-// RecordStart writes the UID of a resource to an annotation before the first object is created. Unlike a status, the annotation survives a
-// restore of the cluster's objects.
+// RecordStart writes the UID of a resource to its annotation AnnotationStarted, before the first object is created. If
+// the cluster's objects are restored from a backup, the annotation is restored, unlike the status.
 func RecordStart(ctx context.Context, c client.Client, o client.Object) error {
 	if o.GetAnnotations()[object.AnnotationStarted] == string(o.GetUID()) {
 		return nil

@@ -30,10 +30,10 @@ import (
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=delete
 
 const (
-	// refusalDue is the time after which the events of the Job controller are read. That controller creates a pod immediately, or records
-	// the reason why it cannot.
+	// refusalDue is the time after which the operator reads the events of the Job controller. That controller creates a
+	// pod immediately, or records in an event why it cannot.
 	refusalDue = 3 * time.Second
-	// podDue is the time that Kubernetes has to create the pod of a Job.
+	// podDue is the time in which Kubernetes should create the pod of a Job.
 	podDue = 10 * time.Second
 	// whileDue is the interval between observations of a Job whose pod should start.
 	whileDue = 4 * time.Second
@@ -59,7 +59,8 @@ func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Jo
 	}
 }
 
-// LookAgain returns the time until the next observation of the Job: a short time while its first pod should start, otherwise later.
+// LookAgain returns the time until the next observation of the Job. It is short while the first pod should start.
+// Otherwise it is later.
 func (j *Job) LookAgain(later time.Duration) time.Duration {
 	if !j.Done && !j.IsAtWork && j.Stuck == "" && j.Waiting == "" && time.Since(j.Created.Time) < podDue {
 		return whileDue
@@ -67,8 +68,8 @@ func (j *Job) LookAgain(later time.Duration) time.Duration {
 	return later
 }
 
-// refusal returns the reason why the last pod of a Job could not be created, from events of the Job controller that are newer than after.
-// Without the right to list events, it returns "".
+// refusal returns the reason why the last pod of a Job could not be created. It reads events of the Job controller that
+// are newer than after. It returns "" if the operator may not list events.
 func refusal(ctx context.Context, live client.Reader, job *batchv1.Job, after time.Time) string {
 	events := &corev1.EventList{}
 	if err := live.List(ctx, events, client.InNamespace(job.Namespace), client.MatchingFields{"involvedObject.uid": string(job.UID)}); err != nil {
@@ -110,7 +111,8 @@ func heldBy(pod *corev1.Pod) (containers []string, since metav1.Time) {
 	return containers, since
 }
 
-// HasFailed reports whether the working container has failed, and is not started again because other containers of the pod still run.
+// HasFailed reports whether the working container has failed while other containers of its pod still run. Kubernetes
+// does not start the working container again then.
 func (j *Job) HasFailed() bool {
 	return len(j.Held) > 0 && j.HasReported && j.Exit != 0 && time.Since(j.HeldSince.Time) > heldFor
 }
@@ -178,8 +180,9 @@ func isOfCronJob(job *batchv1.Job) bool {
 	return ref != nil && ref.Kind == object.CronJobKind.Kind
 }
 
-// End deletes a Job whose working container has ended while other containers still run, so that the CronJob can create the next Job. Before
-// that, it reads the Job and its pods from the API server. If the state has changed, it deletes nothing and returns nil.
+// End deletes a Job whose working container has ended while other containers still run, so that the CronJob can create
+// the next Job. Right before that, it reads the Job and its pods from the API server. If their state has changed, it
+// deletes nothing and returns nil.
 func (r Reader) End(ctx context.Context, namespace string, u Unfinished) error {
 	job := &batchv1.Job{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: u.Name}, job)

@@ -52,7 +52,8 @@ func readerOf(objects ...client.Object) Reader {
 	return Reader{Client: c, Live: c}
 }
 
-// A Job reports within seconds that it is suspended, or that the API server refuses its pod. The report names the quota or policy.
+// If a Job is suspended, or the API server refuses its pod, the state of the Job has the reason within seconds. The
+// reason names the quota or policy.
 func TestJobsWithoutAPodSayWhy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, jobsWithoutAPodSayWhy) // the clock only moves while all goroutines wait
@@ -87,7 +88,7 @@ func jobsWithoutAPodSayWhy(t *testing.T) {
 	}
 }
 
-// TestLookAgain: a Job whose pod should start is observed within seconds, so that a refusal is reported within ten seconds.
+// A Job whose pod should start is observed every few seconds. So a refusal of the pod is reported within ten seconds.
 func TestLookAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, lookAgain) // the clock only moves while all goroutines wait
@@ -113,13 +114,14 @@ func lookAgain(t *testing.T) {
 // promised is the maximum time until a fault is reported.
 const promised = 10 * time.Second
 
-// ended returns a pod whose end is later than any event.
+// ended returns a pod that ended after all events.
 func ended(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase, pod.CreationTimestamp = corev1.PodFailed, metav1.NewTime(time.Now().Add(time.Hour))
 	return pod
 }
 
-// A Job is deleted only if its working container ended more than a minute ago. The CronJob can then create the next Job.
+// A Job is deleted only if its working container ended more than a minute ago. Then the CronJob can create the next
+// Job.
 func TestJobThatASidecarKeepsIsEnded(t *testing.T) {
 	t.Parallel()
 	done, otherOwner := jobAt(time.Hour), jobAt(time.Hour)

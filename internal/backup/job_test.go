@@ -12,7 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// After a pod has reported success, later reports are ignored. A report of success from a failed container is ignored.
+// After a pod has reported success, later reports are ignored. If a container has failed, its report of success is
+// ignored.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	pod := func(code int32, message string) *corev1.Pod {

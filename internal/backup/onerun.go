@@ -16,7 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// oneRun has the methods that are the same for both kinds. A resource of these kinds is one run of a Job.
+// oneRun has the methods that DataBackups and DataRestores share. A resource of these kinds stands for one run of a
+// Job.
 type oneRun[T client.Object, O any] struct{}
 
 // Paused returns false: the kind has no field for a pause.

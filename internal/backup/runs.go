@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// PartJobs is the suffix of the part that makes and checks backups. It follows the name of the part with the data. The names of users'
-// services and cron jobs have no dot.
+// PartJobs is the end of the name of the part that makes and checks backups, after the name of the part with the data.
+// The names of users' services and cron jobs contain no dot, so no other part has that name.
 const PartJobs = ".backup"
 
 // Run is a pod that has ended.
@@ -30,8 +30,8 @@ type Run struct {
 	Ended metav1.Time
 }
 
-// IsNewer reports whether a run ended after good, the time of the last successful run. If good is nil, it returns true. For a nil run, it
-// returns false.
+// IsNewer reports whether a run ended after the last successful run, which ended at good. If good is nil, there is no
+// such run, and IsNewer returns true. It returns false for a nil run.
 func (r *Run) IsNewer(good *metav1.Time) bool {
 	return r != nil && (good == nil || good.Before(&r.Ended))
 }
@@ -68,7 +68,7 @@ func IsReason(text string) bool { return text != "" && reasonPattern.MatchString
 type Verdict struct {
 	Good            bool
 	Reason, Message string
-	// Since is the end of the last successful backup if the verdict is good because of that backup; otherwise nil.
+	// Since is the end of the last successful backup, if the verdict is good because of that backup; otherwise nil.
 	Since *metav1.Time
 	// Warnings are the warnings of the backup in the message. Set appends the first warning to the message.
 	Warnings []string
@@ -84,8 +84,8 @@ func Stuck(jobs []Unfinished) *Verdict {
 	return nil
 }
 
-// Set sets a condition to the verdict, or removes the condition if the verdict is nil. A reported failure stays until a newer backup
-// succeeds: the pod that reported the failure may be deleted earlier.
+// Set sets a condition to the verdict, or removes the condition if the verdict is nil. A reported failure stays until a
+// newer backup succeeds, even if the pod that reported the failure is deleted before.
 func (v *Verdict) Set(c reconcile.Conditions, name string) {
 	if v == nil {
 		meta.RemoveStatusCondition(c.List, name)
@@ -102,7 +102,8 @@ func (v *Verdict) Set(c reconcile.Conditions, name string) {
 	c.Set(name, v.Good, v.Reason, message, v.Reason, message)
 }
 
-// Take stores the time and the ID of a run, unless a newer run is stored. So times only increase, even if pods are deleted.
+// Take stores the time and the ID of a run, unless the stored run is newer. So the stored time never decreases, even if
+// pods are deleted.
 func Take(at **metav1.Time, id *string, r *Run) {
 	if r.IsNewer(*at) {
 		*at, *id = r.Ended.DeepCopy(), r.ID
@@ -117,8 +118,8 @@ func TakeBackup(at **metav1.Time, id *string, warnings *[]string, r *Run) {
 	Take(at, id, r)
 }
 
-// Judge returns the verdict about backups. at, id and warnings describe the last success, and bad the last failure (nil for none). overdue
-// is the reason why the next backup is overdue, or "".
+// Judge returns the verdict about backups. at, id and warnings describe the last success, and bad the last failure (nil
+// for none). overdue has the reason why the next backup is overdue, or is empty.
 func Judge(at *metav1.Time, id string, warnings []string, bad *Run, overdue string) *Verdict {
 	switch {
 	case bad.IsNewer(at):

@@ -32,8 +32,8 @@ type Restored struct {
 	Pods       []*corev1.Pod
 }
 
-// Set sets the condition Restored if a pod reports a restore with warnings. It removes the condition if no backup is declared. A recreated
-// pod restores nothing and reports no warnings, so the condition stays until then.
+// Set sets the condition Restored if a pod reports a restore with warnings. A recreated pod restores nothing and
+// reports no warnings. So the condition stays until the spec declares no backup to restore.
 func (r Restored) Set(c reconcile.Conditions) {
 	if !r.IsDeclared {
 		meta.RemoveStatusCondition(c.List, dsv1.ConditionRestored)

@@ -18,8 +18,8 @@ import (
 // agentContainer is the name of the init container that copies the agent.
 const agentContainer = "d3os-agent"
 
-// Agent keeps the image of the agent in a StatefulSet. Its value is the annotation of the StatefulSet with the digest of the pod template
-// without the agent's image.
+// Agent keeps the image of the agent in a StatefulSet. Its value is the name of an annotation of the StatefulSet. That
+// annotation has the digest of the pod template without the agent's image.
 type Agent string
 
 // AgentPods holds properties of a live StatefulSet's pods.
@@ -37,8 +37,8 @@ func (a Agent) Pods(set *unstructured.Unstructured) AgentPods {
 	return found
 }
 
-// Settle keeps the agent's image of the live StatefulSet unless its pod template changes otherwise: each version of the operator has a new
-// agent, and a new agent alone must not restart members.
+// Settle keeps the agent's image of the live StatefulSet unless something else in its pod template changes: each
+// version of the operator has a new agent, and a new agent alone must not restart members.
 func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) error {
 	for _, o := range objects {
 		c := agentIn(o)
@@ -67,9 +67,9 @@ func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) erro
 	return nil
 }
 
-// KeepAgent keeps the agent's image of the live Deployment in a part unless the part changes otherwise: an upgrade of the operator restarts
-// no pod. While the operator has no image of the agent, a Deployment that does not exist is not created. Objects are copied before they
-// change.
+// KeepAgent keeps the agent's image of the live Deployment unless something else in it changes, so that an upgrade of
+// the operator restarts no pod. If the operator does not know the image of its agent and there is no live Deployment,
+// KeepAgent adds a doubt to the part instead: no Deployment is created. It copies objects before it changes them.
 func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
 	i := slices.IndexFunc(part.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
 	if i < 0 || agentIn(part.Objects[i]) == nil {

@@ -25,7 +25,7 @@ const (
 	AuthorityLife = 10 * 365 * 24 * time.Hour
 	// LeafLife is the validity of the certificate of a server or client.
 	LeafLife = 90 * 24 * time.Hour
-	// early moves the start of a certificate's validity before now, because clocks differ.
+	// early is the time by which the validity of a certificate starts before now, because clocks differ.
 	early = 5 * time.Minute
 )
 
@@ -42,7 +42,8 @@ type Leaf struct {
 	Client bool
 }
 
-// NewAuthority creates a self-signed authority with a unique subject: servers name the authorities that they trust by subject.
+// NewAuthority creates a self-signed authority. Its subject is unique, because servers name the authorities that they
+// trust by their subjects.
 func NewAuthority(name string, now time.Time) (Pair, error) {
 	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Cluster gives the steps on one resource's servers access to Kubernetes. It changes an object only if its UID is still the UID in the decision.
+// Cluster gives the steps on one resource's servers access to Kubernetes. It changes an object only if the object still
+// has the UID from the decision.
 type Cluster struct {
 	Client client.Client
 	// Live reads from the API server, not from a cache.
@@ -44,8 +45,8 @@ func (c Cluster) Pod(ctx context.Context, name string) (proof.Pod, error) {
 	return proof.Pod{UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil}, nil
 }
 
-// Annotate writes annotations of an object; a nil value removes an annotation. The API server refuses the write if the object's UID has
-// changed, or its version if at has one.
+// Annotate writes annotations of an object; a nil value removes an annotation. The API server refuses the write if the
+// object's UID has changed. If at has a version, it also refuses the write if the object's version has changed.
 func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, at Version, annotations map[string]any) error {
 	if at.UID == "" {
 		return fmt.Errorf("annotate %s %s: refused: the step has no UID", o.GetKind(), o.GetName())
@@ -70,7 +71,7 @@ func (c Cluster) DeletePod(ctx context.Context, name, uid string) error {
 	return c.deletePodAt(ctx, name, Version{UID: types.UID(uid)})
 }
 
-// deletePodAt deletes a pod, unless its UID, or its version if at has one, has changed.
+// deletePodAt deletes a pod, unless its UID has changed. If at has a version, the pod's version must also be the same.
 func (c Cluster) deletePodAt(ctx context.Context, name string, at Version) error {
 	if name == "" || at.UID == "" {
 		return fmt.Errorf("delete pod %q: refused: the step has no UID", name)

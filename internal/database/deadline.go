@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Deadline returns the duration of spec.progressDeadlineSeconds. It returns 0, no deadline, for nil.
+// Deadline returns spec.progressDeadlineSeconds as a duration, or 0 for nil: then there is no deadline.
 func Deadline(seconds *int32) time.Duration {
 	if seconds == nil {
 		return 0
@@ -18,11 +18,11 @@ func Deadline(seconds *int32) time.Duration {
 	return time.Duration(*seconds) * time.Second
 }
 
-// overdue reports whether a creation, a change or a repair has taken longer than its deadline, and returns the time of its start. The start
-// is the transition time of before, the condition Progressing of the previous status, which may be nil. So a restart of the operator does
-// not reset the time.
+// overdue reports whether a creation, a change or a repair has taken longer than its deadline, and returns the time of
+// its start. before is the condition Progressing of the previous status, or nil. The start is its transition time, so
+// that a restart of the operator does not reset it.
 //
-// A new generation resets the time. An overdue change stays overdue until it is finished.
+// A new generation resets the start. An overdue change stays overdue until it is finished.
 func overdue(before *metav1.Condition, generation int64, deadline time.Duration, now metav1.Time) (since metav1.Time, is bool) {
 	switch {
 	case deadline == 0 || before == nil || before.ObservedGeneration != generation:

@@ -53,8 +53,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// The conditions, minute by minute, of a creation that waits for a pod, and of a change that ends the creation. Without a deadline, the
-// conditions stay.
+// A creation waits for a pod, and a change replaces the creation. The rows have the conditions, minute by minute.
+// Without a deadline, the conditions stay the same.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	type row struct {

@@ -11,7 +11,8 @@ type Kept struct {
 	MiB int64
 }
 
-// KeptNotes returns a note that names the pod whose volume keeps most, with a description of the data. It returns nil if no volume keeps any.
+// KeptNotes returns a note that names the pod whose volume has the most former data. what describes the data. It
+// returns nil if no volume has any.
 func KeptNotes(all []Kept, what string) []string {
 	most, others, more := Kept{}, -1, ""
 	for _, one := range all {

@@ -30,8 +30,8 @@ func Set(o *unstructured.Unstructured) *appsv1.StatefulSet {
 	return set
 }
 
-// ReadSet returns the StatefulSet that a resource controls and that has the resource's name, or nil. It also returns nil for a StatefulSet
-// that is being deleted.
+// ReadSet returns the StatefulSet that has a resource's name and is controlled by the resource. It returns nil if there
+// is none, or if it is being deleted.
 func ReadSet(ctx context.Context, from client.Reader, owner object.Owner) (*appsv1.StatefulSet, error) {
 	o := object.Empty(object.StatefulSetKind)
 	err := from.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, o)
@@ -53,7 +53,8 @@ func PodName(set string, ordinal int) string { return fmt.Sprintf("%s-%d", set, 
 // ClaimName returns the name of the claim for the data of a StatefulSet's pod.
 func ClaimName(set string, ordinal int) string { return "data-" + PodName(set, ordinal) }
 
-// IsLagging reports whether Kubernetes has not processed the latest StatefulSet yet. While it lags, the outdated pods are unknown.
+// IsLagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until then, it is unknown which
+// pods are outdated.
 func IsLagging(set *appsv1.StatefulSet) bool { return set.Generation != set.Status.ObservedGeneration }
 
 // IsOutdated reports whether a pod is known to differ from its StatefulSet's latest revision.

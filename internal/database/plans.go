@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Plans renders the objects of resources and caches the last plan of each: during a change a cluster is planned every second or two from
-// the same spec. It is safe for concurrent use.
+// Plans renders the objects of resources and caches the last plan of each. The cache saves work during a change: a pass
+// plans the cluster every second or two from the same spec. Plans is safe for concurrent use.
 type Plans struct {
 	renderer *render.Renderer
 
@@ -76,7 +76,8 @@ type Rendering struct {
 	BackupTemplate []byte
 	// Settle modifies the rendered objects; nil for none.
 	Settle func([]*unstructured.Unstructured) error
-	// Parked suspends the CronJobs: while the resource has no pods, a backup would fail, and no old backup may be removed.
+	// Parked reports whether the CronJobs are suspended: while the resource has no pods, a backup would fail, and old
+	// backups must stay.
 	Parked bool
 }
 

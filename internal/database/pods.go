@@ -22,7 +22,8 @@ import (
 type Pods struct {
 	// Replicas is the number of pods that the StatefulSet wants; 0 without one.
 	Replicas int
-	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet: outdated pods are unknown.
+	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until then, it is unknown which
+	// pods are outdated.
 	Lagging bool
 	// Replacing reports whether the StatefulSet is being replaced while its pods run, as for larger volumes. No step is decided until the
 	// new StatefulSet owns the pods. Lagging is true, too.
@@ -52,7 +53,8 @@ func SeePods(ctx context.Context, from client.Reader, owner object.Owner, pods r
 	return podsOf(owner.Name, set, live), nil
 }
 
-// podsOf returns the pods that the StatefulSet controls and that have a name of the StatefulSet's form: labels alone prove nothing.
+// podsOf returns the pods that the StatefulSet controls and whose names are a StatefulSet's: labels alone prove
+// nothing.
 func podsOf(name string, set *appsv1.StatefulSet, live []*corev1.Pod) Pods {
 	seen := Pods{}
 	if set != nil {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ProbeFailure returns the output of a pod's readiness probe at its last failure, from the kubelet's events. It returns "" without an event
-// or without the right to list events. It costs a request.
+// ProbeFailure returns the output of a pod's readiness probe when it last failed, from the kubelet's events. It returns
+// "" if there is no event, or if the operator may not list events. Each call sends a request.
 func ProbeFailure(ctx context.Context, live client.Reader, pod *corev1.Pod) string {
 	events := &corev1.EventList{}
 	if err := live.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)}); err != nil {

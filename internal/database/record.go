@@ -34,8 +34,8 @@ type Records[R any] struct {
 // Name returns the name of a resource's ConfigMap.
 func (r Records[R]) Name(resource string) string { return resource + r.Suffix }
 
-// Read returns the record in an object, which may be nil. An unreadable record is an error: an empty record would mean that no cluster ever
-// existed.
+// Read returns the record in an object, which may be nil. It returns an error for an unreadable record: an empty record
+// instead would mean that no cluster ever existed.
 func (r Records[R]) Read(o *unstructured.Unstructured) (record R, err error) {
 	if o == nil || o.GetAnnotations()[r.Annotation] == "" {
 		return record, nil

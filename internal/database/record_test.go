@@ -138,7 +138,7 @@ func TestRecordThatCannotBeRead(t *testing.T) {
 	assert.Assert(t, none == record{} && at == database.Version{})
 }
 
-// An effect applies only to the object that the step was decided for.
+// An effect changes only the object for which the step was decided.
 func TestEffectsNameTheirObject(t *testing.T) {
 	t.Parallel()
 	claim := object.Empty(object.ClaimKind)

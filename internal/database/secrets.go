@@ -48,7 +48,7 @@ func SecretData(secret *unstructured.Unstructured) map[string][]byte {
 	return data
 }
 
-// LostError reports that a Secret of a database with data is lost. The servers keep the values that they have.
+// LostError reports that a Secret of a database with data is lost. The servers still use the lost values.
 type LostError struct{ Secret, Database string }
 
 func (e *LostError) Error() string {
@@ -60,16 +60,18 @@ func (e *LostError) Error() string {
 type Secrets struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]map[string][]byte
-	made  map[types.NamespacedName]bool // no live Secret has been observed yet
+	made  map[types.NamespacedName]bool // true until a live Secret was observed
 }
 
 // Content describes the data of a generated Secret.
 type Content struct {
 	// IsValid reports whether servers can use the data.
 	IsValid func(data map[string][]byte) bool
-	// IsFixed reports whether servers use the values and cannot change to others: edits of the Secret are reverted.
+	// IsFixed reports whether the servers use these values and cannot get others. Then an edit of the Secret is
+	// reverted.
 	IsFixed bool
-	// Lost is the error that Data returns instead of new data; nil if no server uses other values.
+	// Lost is the error that Data returns instead of new data, because servers use the lost values. It is nil if new
+	// data is allowed.
 	Lost error
 	// Create returns new data.
 	Create func() (map[string][]byte, error)
@@ -80,8 +82,8 @@ func NewSecrets() *Secrets {
 	return &Secrets{known: map[types.NamespacedName]map[string][]byte{}, made: map[types.NamespacedName]bool{}}
 }
 
-// Data returns the planned data of a Secret: the data of the live Secret, if it is valid; otherwise the cached data, or new data. The live
-// Secret may be nil.
+// Data returns the planned data of a Secret: the valid data of the live Secret (live, may be nil), or else the cached
+// data, or else new data. For fixed data, the cache comes first.
 func (s *Secrets) Data(key types.NamespacedName, live *unstructured.Unstructured, c Content) (map[string][]byte, error) {
 	known, found := s.Known(key), SecretData(live)
 	if found != nil && !c.IsValid(found) {

@@ -30,16 +30,17 @@ const (
 	reasonOverdue  = "ProgressDeadlineExceeded"
 )
 
-// Standing holds the parts of a status that a kind derives from its observation and its decision. Explain and SetConditions derive the rest.
+// Standing holds the parts of a status that differ between kinds. A kind derives them from its observation and its
+// decision. Explain and SetConditions derive the rest.
 type Standing struct {
-	// Settled reports whether the database matches the spec. Hopeless reports whether a user must act. Degraded reports whether the
-	// database is impaired. Both are about a resource that can be reconciled.
+	// Settled reports whether the database matches the spec, Hopeless whether a user must act, and Degraded whether the
+	// database is impaired. They count only while the resource can be reconciled.
 	Settled, Hopeless, Degraded bool
 
 	PauseField       string   // the field that pauses the resource, such as spec.paused
 	Deleting         string   // the effect of a deletion on the data
 	WellReason, Well string   // the reason and the message of a settled database
-	Notes            []string // follow Well
+	Notes            []string // further sentences after Well
 	Unwell           string   // why a paused database is not settled
 	Step, Doing      string   // the running step, and its message; empty without one
 	Looking          string   // the message before the first observation
@@ -75,8 +76,8 @@ func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string
 	return s.WaitReason, s.Wait
 }
 
-// SetConditions sets the conditions that every database has. reason and message are those of the status. more sets the kind's own
-// conditions, which follow the condition Ready; nil for none.
+// SetConditions sets the conditions that every database has. reason and message are those of the status. more, which
+// may be nil, sets the kind's own conditions. They follow the condition Ready.
 func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[O], reason, message string, more func()) {
 	ready, stalled, degraded := s.Settled && !seen.Deleting, s.Hopeless && !seen.Deleting, s.Degraded && !seen.Deleting
 	cause, problem := reason, message
@@ -108,7 +109,7 @@ func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Se
 			progressing, degraded, stalled = false, true, true
 			idle, idleMessage = reasonOverdue, problem
 		case before != nil && before.Status == metav1.ConditionTrue:
-			before.LastTransitionTime = since // time of the latest change, even if an earlier change had not ended
+			before.LastTransitionTime = since // the start of the latest change, even if an earlier one was not finished
 		}
 	}
 	c.Set(conditionProgressing, progressing, reason, message, idle, idleMessage)

@@ -24,8 +24,8 @@ func Selector(owner object.Owner, part string) string {
 	}).String()
 }
 
-// Doing returns the name and the message of the running step. Both are empty while the operator waits (the step named wait), or may not
-// act.
+// Doing returns the name and the message of the running step. Both are empty while the operator waits (a step named
+// wait), or may not change anything.
 func Doing[O any](seen reconcile.Seen[O], wait string) (step, text string) {
 	if seen.Paused || seen.Deleting || seen.Failure != nil || len(seen.Decision.Steps) == 0 {
 		return "", ""
@@ -45,8 +45,8 @@ func Notes(seen reconcile.PlanSeen) (notes []string) {
 	return notes
 }
 
-// Blocked names a full volume that cannot grow, a StatefulSet whose controller cannot create pods, or a claim that is not bound, or returns "". No
-// pod's status shows any of them.
+// Blocked returns the text about a problem that no pod's status shows, or "": a full volume that cannot grow, a
+// StatefulSet whose controller cannot create pods, or a claim that is not bound.
 func Blocked(seen reconcile.PlanSeen) string {
 	for i := range seen.Parts {
 		h := &seen.Parts[i].Health
@@ -60,8 +60,8 @@ func Blocked(seen reconcile.PlanSeen) string {
 	return ""
 }
 
-// FirstProblem returns the pod whose problem is named first, or "" if there is none. problems are by pod. The problem of a container that
-// keeps ending comes last, because another pod's problem may be its cause.
+// FirstProblem returns the pod whose problem is named first, or "". problems are by pod. A container that keeps ending
+// comes last, because the problem of another pod may be its cause.
 func FirstProblem(problems map[string]string) string {
 	first := ""
 	for _, pod := range slices.Sorted(maps.Keys(problems)) {
@@ -77,8 +77,8 @@ func FirstProblem(problems map[string]string) string {
 
 func isCrash(problem string) bool { return strings.HasPrefix(problem, "CrashLoopBackOff: ") }
 
-// Account puts the first problem of a pod that does not start before the text rest about its consequences, unless rest begins with that
-// problem. problems are by pod.
+// Account returns a message that begins with the first problem of a pod, followed by the text rest about the
+// consequences. If rest already has that problem, it is not added. problems are by pod.
 func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) string {
 	problem := ""
 	if pod := FirstProblem(problems); pod != "" {
@@ -106,7 +106,8 @@ func Join(texts ...string) string {
 	return strings.Join(given, "; ")
 }
 
-// Summarize adds the conditions of a status, the running step, and the problem from the condition of type degraded to a summary.
+// Summarize adds three things to a summary: the conditions of a status, the running step, and the problem. The problem
+// is the message of the condition named degraded.
 func Summarize(summary *reconcile.Summary, conditions []metav1.Condition, degraded, step, message string) {
 	summary.Conditions = conditions
 	if step != "" {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// longestNotice limits the time before its expiry at which a certificate is late: authorities are valid for years.
+// longestNotice is the longest time before its expiry at which a certificate counts as late. It matters for
+// authorities, which are valid for years.
 const longestNotice = 30 * 24 * time.Hour
 
 // Validity is the validity period of certificates.
@@ -41,8 +42,8 @@ func ValidityOf(text []byte) (Validity, error) {
 // IsOver reports whether a certificate has expired.
 func (v Validity) IsOver(now time.Time) bool { return now.After(v.Until) }
 
-// IsLate reports whether a certificate should have been renewed: less than a sixth of its lifetime is left, or less than 30 days if that is
-// shorter. Automatic renewal takes place with a third left.
+// IsLate reports whether a certificate should have been renewed already: less than a sixth of its lifetime is left, and
+// less than 30 days. The operator renews a certificate when a third is left.
 func (v Validity) IsLate(now time.Time) bool {
 	return v.Until.Sub(now) < min(v.Until.Sub(v.From)/6, longestNotice)
 }

@@ -18,9 +18,9 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// accepted returns the resource with the present value of each refused field, and the reasons for the refusals; nil if no field is refused.
-// So an invalid field in the spec does not stop the repair of the cluster. If no object shows the present values, accepted returns the
-// resource unchanged, and plan refuses it.
+// accepted replaces each refused field of the resource with its present value, and returns the reasons of the refusals
+// (nil if no field is refused). So an invalid field in the spec does not stop the repair of the cluster. If no live
+// object shows the present values, accepted returns the resource unchanged, and plan refuses it.
 func accepted(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (*etcdv1.EtcdCluster, *reconcile.SpecError, error) {
 	record, err := records.Planned(in, owner)
 	if err != nil {
@@ -59,7 +59,7 @@ func accepted(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (
 				names = additionalIn(ec, server)
 			}
 			runs.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSAuto, AdditionalNames: names, Rotation: ec.Spec.TLS.Rotation}
-		default: // no object shows the Secret of clients
+		default: // no live object names the Secret of clients
 			return ec, nil, nil
 		}
 	}

@@ -21,7 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// readAgain is the interval between reads of a user's Secret. The operator's cache lacks such a Secret, and its certificate may be renewed.
+// readAgain is the time after which a user's Secret is read again: its certificate may have been renewed, and the
+// operator's cache does not contain it.
 const readAgain = 5 * time.Minute
 
 // accounts caches the client credentials of clusters. It reads the operator's own Secrets from the client's cache.
@@ -87,8 +88,9 @@ func (a *accounts) forget(namespace, name string) {
 	delete(a.known, namespace+"/"+name)
 }
 
-// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. It omits missing keys. In that case, members refuse
-// the operator or are not trusted, and readCertificates reports the missing keys.
+// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. If a key is missing, the
+// configuration lacks it: then the members refuse the operator, or the operator trusts no member. readCertificates
+// reports the missing keys.
 func readAccess(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, name string, optional bool) (server.Access, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName(ec), RootCAs: x509.NewCertPool()}
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))

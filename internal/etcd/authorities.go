@@ -24,10 +24,11 @@ import (
 )
 
 const (
-	// Prefixes of keys in the Secret: for the next authorities, and for the former authorities, whose private keys are not stored.
+	// Prefixes of keys in the Secret of the authorities. prefixNext is for the next authorities. prefixFormer is for
+	// the former authorities, of which the Secret has no private keys.
 	prefixNext, prefixFormer = "next-", "former-"
-	// annotationRotation, on the Secret of the authorities, is the value of spec.tls.rotation for which the authorities were created.
-	// annotationSince is the start of the present phase of their replacement.
+	// annotationRotation is an annotation of the Secret of the authorities. It has the value of spec.tls.rotation for
+	// which they were created. annotationSince has the time at which the present phase of their replacement began.
 	annotationRotation = "etcd.database.coreos.com/rotation"
 	annotationSince    = "etcd.database.coreos.com/rotation-since"
 )
@@ -44,7 +45,8 @@ func (p pairs) of(l leaf) database.Pair {
 	return p.Clients
 }
 
-// authorities holds the certificate authorities of one cluster: the signing ones, the next ones, and the former ones, which are still trusted.
+// authorities holds the certificate authorities of one cluster. The embedded pairs sign now, Next sign in the next
+// phase, and Former are still trusted.
 type authorities struct {
 	pairs
 
@@ -63,7 +65,7 @@ func (a authorities) phase() membership.AuthorityPhase {
 	return membership.AuthoritiesAtRest
 }
 
-// all returns the trusted authorities. They are the same in the phases Trust and Sign.
+// all returns all trusted authorities. From the phase Trust to the phase Sign, the trusted authorities stay the same.
 func (a authorities) all() []pairs { return []pairs{a.Former, a.pairs, a.Next} }
 
 // fingerprint returns the SHA-256 sums of the certificates of two authorities.
@@ -71,12 +73,13 @@ func (p pairs) fingerprint() membership.Fingerprint {
 	return membership.Fingerprint{Clients: database.Fingerprint(p.Clients.Cert), Members: database.Fingerprint(p.Members.Cert)}
 }
 
-// continues reports whether the recorded authorities, whose certificates all members accept, sign now or in the next phase.
+// continues reports whether the recorded authorities sign now or in the next phase. All members accept certificates of
+// the recorded authorities.
 func (a authorities) continues(recorded membership.Fingerprint) bool {
 	return recorded == (membership.Fingerprint{}) || recorded == a.fingerprint() || recorded == a.Next.fingerprint()
 }
 
-// trusted returns the certificates of the authorities that users of a leaf trust.
+// trusted returns the certificates, as PEM, of all authorities that may have signed a certificate of the kind l.
 func (a authorities) trusted(l leaf) []byte {
 	return slices.Concat(a.Former.of(l).Cert, a.of(l).Cert, a.Next.of(l).Cert)
 }
@@ -134,8 +137,8 @@ func (k *keeper) makeAuthorities(ec *etcdv1.EtcdCluster) (made authorities, err 
 	return made, nil
 }
 
-// rotate begins the phase after from. The next plan writes the new phase. If the operator crashes before that write, nothing has changed.
-// If it crashes between the writes of two Secrets, the Secrets are in adjacent phases.
+// rotate begins the phase after from in this process. The next plan writes the new phase to the Secrets. A crash before
+// that changes nothing. After a crash between the writes of two Secrets, they are in adjacent phases.
 func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) error {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
 	k.mu.Lock()
@@ -162,7 +165,7 @@ func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) 
 	return nil
 }
 
-// unsigned returns the name of a Secret whose certificate no trusted authority has signed, or "".
+// unsigned returns the name of a live Secret with a certificate that none of these authorities has signed, or "".
 func unsigned(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, by authorities) string {
 	for _, l := range leaves(ec) {
 		pair := pairIn(live[l.suffix], keyCert, keyKey)
@@ -182,9 +185,11 @@ func (a authorities) isDue(now time.Time) bool {
 	})
 }
 
-// seeAuthorities returns the planned authorities of a cluster. It returns nil in three cases: the operator creates no authorities; the
-// cache does not show all planned Secrets yet; or nothing is left to do, because all members trust the recorded authorities and no
-// replacement is in progress or wanted.
+// seeAuthorities returns the planned authorities of a cluster. It returns nil in three cases:
+//
+//   - The operator creates no authorities.
+//   - The cache does not show all planned Secrets yet.
+//   - All members trust the recorded authorities, and no replacement is in progress or wanted.
 func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster, recorded membership.Fingerprint) (*server.Authorities, *membership.Authorities, error) {
 	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
 		return nil, nil, nil

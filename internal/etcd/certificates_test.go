@@ -123,7 +123,7 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, of(again).Clients.Equal(of(renewed).Clients), "once, until the cache shows them")
 
-	// The operator crashes before it signs certificates with the new authorities, and the cluster is unparked.
+	// The operator crashes before the new authorities sign certificates, and the cluster is started again.
 	own["Secret/store-ca"] = renewed["Secret/store-ca"]
 	*ec.Spec.Replicas = 3
 	signed, err := plan(newKeeper(func() time.Time { return today }), own, false)
@@ -174,8 +174,8 @@ func (k *keeper) secrets(ec *etcdv1.EtcdCluster, live there) (there, error) {
 	return secretsIn(k.plan(ec, ownerOf(ec), live.Inputs(), membership.Record{Cluster: 1, Replicas: 3}, true))
 }
 
-// recorded returns the authorities that a record may name at the end of a phase: the signing authorities, and the next authorities if they
-// will sign soon.
+// recorded returns the authorities that the record may name when the phase from ends: those that sign now, or, in the
+// phase Trust, those that sign next.
 func recorded(from membership.AuthorityPhase, live there) []membership.Fingerprint {
 	a := authoritiesIn(live["Secret/store-ca"])
 	if from == membership.AuthoritiesTrust {
@@ -184,8 +184,9 @@ func recorded(from membership.AuthorityPhase, live there) []membership.Fingerpri
 	return []membership.Fingerprint{a.fingerprint()}
 }
 
-// Each phase of a replacement trusts the certificates of the previous and of the next phase. The operator continues after a crash between
-// the writes of two Secrets. It never adopts authorities of another phase or cluster.
+// In each phase of a replacement, the certificates of the previous and of the next phase are trusted. After a crash
+// between the writes of two Secrets, the next operator continues. It never adopts authorities of another phase or
+// cluster.
 func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -239,9 +240,9 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	assert.ErrorContains(t, err, "other certificate authorities than the running members trust")
 }
 
-// After a restart, the operator accepts only the recorded authorities, even if all Secrets were exchanged. With other authorities it
-// changes no running object. If no pod exists, it accepts other authorities, but starts no pod until the record no longer names the former
-// ones.
+// After a restart, the operator accepts only the recorded authorities, even if a user has exchanged all Secrets. While
+// other authorities are in the Secrets, it changes no running object. If no pod exists, it accepts them, but starts no
+// pod until the former authorities are no longer recorded.
 func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -301,7 +302,7 @@ func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	assert.DeepEqual(t, back[0].Object["data"], own["Secret/store-ca"].Object["data"]) // a running operator restores the Secrets
 }
 
-// mixed returns the authorities of one cluster and the certificates of another one.
+// mixed returns Secrets with certificates of one cluster and with the authorities of another one.
 func mixed(authorities, certificates there) there {
 	found := maps.Clone(certificates)
 	found["Secret/store-ca"] = authorities["Secret/store-ca"]

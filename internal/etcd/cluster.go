@@ -34,7 +34,7 @@ type cluster struct {
 
 var _ server.Kubernetes = &cluster{}
 
-// NeverFormed reads from the API server and fails if a trace of a cluster exists.
+// NeverFormed returns an error if a record or a claim shows that a cluster was formed. It reads from the API server.
 func (c *cluster) NeverFormed(ctx context.Context) error {
 	kept := object.Empty(object.ConfigMapKind)
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: records.Name(c.Owner.Name)}, kept)

@@ -60,7 +60,7 @@ func (v *view) available(c reconcile.Conditions) {
 		return
 	}
 	if v.model.Locked && v.model.Verdict == membership.QuorumLost {
-		return // members answer but refuse the operator
+		return // members answer but refuse the operator: it is unknown whether they form a quorum
 	}
 	proven := v.model.Verdict == membership.Complete || v.model.Verdict == membership.Degraded
 	c.Set(etcdv1.ConditionAvailable, proven, etcdv1.ReasonQuorumAnswers, "a quorum answers",

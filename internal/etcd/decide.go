@@ -56,10 +56,11 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observa
 	return result
 }
 
-// pausedAgain is the time until the positions of a paused cluster are read again.
+// pausedAgain is the time until the next pass of a paused cluster, which reads the positions of its members' data.
 const pausedAgain = 30 * time.Second
 
-// note marks a claim with a position. While the cluster is paused, there is no plan that publishes the position, so note publishes it.
+// note writes a position to a claim. While the cluster is paused, no plan publishes the position to the agents, so note
+// publishes it, too.
 func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
 	if err := k.take(ctx, ec, obs, step); err != nil || !ec.Spec.Paused {
 		return err

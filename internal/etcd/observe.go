@@ -34,8 +34,8 @@ const container = "etcd"
 // Observation is the observation of a cluster. It contains only data.
 type Observation struct {
 	View membership.View
-	// Problems maps a pod to the reason from Kubernetes why the pod does not start. others is the same without the last termination of
-	// etcd's container.
+	// Problems maps a pod to the reason why it does not start, as reported by Kubernetes. others has the same reasons,
+	// but ignores the last termination of etcd's container.
 	Problems, others map[string]string
 
 	// Replacing reports whether the StatefulSet is being replaced while its pods run. Until the new StatefulSet owns the pods, Decide
@@ -114,7 +114,8 @@ func problemBesides(pod *corev1.Pod) string {
 	return health.PodProblem(pod)
 }
 
-// outlive drops the last termination of etcd's container if the container runs again and its agent reports: the report explains more.
+// outlive drops the problem that etcd's container ended, if the container runs again and its agent reports: the report
+// explains more.
 func (obs *Observation) outlive() {
 	for i := range obs.View.Pods {
 		pod := &obs.View.Pods[i]
@@ -140,10 +141,15 @@ func isCrashing(pod *corev1.Pod) bool {
 	return false
 }
 
-// crashing reports whether etcd has kept exiting since its pod became unready. The kubelet must report CrashLoopBackOff, and the last exit
-// must be later than that time. The restart count alone proves nothing, because it covers the pod's lifetime. Only a message of etcd about
-// its data is evidence against the volume. Exits have other causes, too: the kernel kills for lack of memory, the kubelet sends a signal,
-// the agent writes a message, or a certificate or a flag is wrong.
+// crashing reports whether etcd has kept exiting because of its data since its pod became unready. Three things must
+// hold:
+//
+//   - The kubelet reports CrashLoopBackOff.
+//   - The last exit is later than unready. The restart count alone proves nothing, because it covers the pod's
+//     lifetime.
+//   - The last message is one of etcd about its data. Other exits prove nothing against the volume: the kernel killed
+//     etcd for lack of memory, the kubelet sent a signal, the agent wrote the message, or a certificate or a flag is
+//     wrong.
 func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {
 		return false
@@ -156,8 +162,8 @@ func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	return end.ExitCode != killed && end.ExitCode != terminated
 }
 
-// blamesData reports whether etcd ended because of its data: with a panic, or with a fatal error that names a part of the data. message is
-// the end of etcd's log, and its beginning may be cut off.
+// blamesData reports whether etcd ended because of its data: with a panic, or with a fatal error that names a part of
+// the data. message is the end of etcd's log. Its beginning may be cut off.
 func blamesData(message string) bool {
 	if environment.MatchString(message) {
 		return false
@@ -175,7 +181,8 @@ func blamesData(message string) bool {
 	return false
 }
 
-// opening is the panic of an etcd that cannot open its database, for any cause. The previous line has the cause.
+// opening is the panic of an etcd that cannot open its database. The cause, which may have nothing to do with the data,
+// is in the line before.
 const opening = "panic: failed to open database"
 
 var (
@@ -211,7 +218,8 @@ const (
 	annotationCluster = "etcd.database.coreos.com/cluster-id"
 	annotationMember  = "etcd.database.coreos.com/member-id"
 	annotationVersion = "etcd.database.coreos.com/version"
-	// annotationPosition is the last log entry of the data when the member was last observed running: its term, its index, and the time.
+	// annotationPosition has the last log entry of the data as last observed while the member ran: its term, its index,
+	// and the time.
 	annotationPosition = "etcd.database.coreos.com/position"
 	// annotationRecoveries holds the tokens of recoveries of the cluster.
 	annotationRecoveries = "etcd.database.coreos.com/recoveries"

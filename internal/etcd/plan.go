@@ -81,8 +81,9 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.
 	}, nil
 }
 
-// planned returns the inputs of the plan: the recorded number of pods, the recorded version of etcd, and the image. If a user has deleted
-// the record, the live StatefulSet keeps its image until the operator has created the record again.
+// planned returns the inputs of the plan, among them the recorded number of pods and the recorded version of etcd. If a
+// user has deleted the record, the image of the live StatefulSet is kept until the operator has created the record
+// again.
 func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in reconcile.Inputs) (planned, error) {
 	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
 	if err != nil {
@@ -163,9 +164,10 @@ func publishedIn(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (map[string]string
 	return data, nil
 }
 
-// positions returns the last known log entry of each member's data, by pod name, in the text form of etcdmember.Known. The agent does not
-// start etcd on a log that ends before this entry. A claim that was created again, for example from a snapshot, has no annotations: its pod
-// keeps the position that was published before. The agent ignores a position of another member.
+// positions returns the last known log entry of each member's data, by pod name, in the text form of etcdmember.Known.
+// The agent does not start etcd on a log that ends before this entry. If a claim was created again, for example from a
+// snapshot, it has no annotations: its pod keeps the position that was published before. The agent ignores a position
+// of another member.
 func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim, before map[string]string) map[string]string {
 	found := map[string]string{}
 	for ordinal := range membership.MaxReplicas {

@@ -78,7 +78,8 @@ func TestManifests(t *testing.T) {
 	})
 }
 
-// Steps determine the number of pods and the version of etcd. A missing record never removes a live pod.
+// The record, which steps change, determines the number of pods and the version of etcd. A missing record never removes
+// a live pod.
 func TestThePlanFollowsTheRecord(t *testing.T) {
 	t.Parallel()
 	store := read(t, "minimal")
@@ -139,8 +140,8 @@ func leaving(l there) there {
 	return l
 }
 
-// The agents read the positions of their members' data from the record's ConfigMap. If a user creates a claim again from a snapshot, the
-// published position stays.
+// The agents read the positions of their members' data from the record's ConfigMap. The published position stays if a
+// user creates a claim again from a snapshot.
 func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -181,7 +182,8 @@ func edited(annotation, text string) func(*unstructured.Unstructured) {
 	}
 }
 
-// An edited annotation is reported with its claim. Of that claim's annotations, only the used tokens are still read.
+// If a user has edited an annotation of a claim, a note names the annotation and the claim. Of that claim's
+// annotations, only the used tokens are still read.
 func TestAnnotationsOfClaims(t *testing.T) {
 	t.Parallel()
 	for annotation, text := range map[string]string{annotationCluster: "c1x", annotationMember: "not-an-id", annotationPosition: "2 100 no-time"} {
@@ -352,7 +354,7 @@ func TestImages(t *testing.T) {
 		assert.NilError(t, yaml.Unmarshal([]byte(spec), &ec.Spec))
 		assert.Equal(t, imageOf(&ec.Spec, defaultVersion, ""), want, spec)
 	}
-	for _, c := range []struct{ image, version, planned, want string }{ // images of members during an upgrade
+	for _, c := range []struct{ image, version, planned, want string }{ // images while an upgrade passes through a minor version
 		{"registry:5000/etcd", "3.6.16", "3.5.35", "registry:5000/etcd:v3.5.35"},
 		{"registry:5000/etcd:v3.6.16", "", "3.4.44", "registry:5000/etcd:v3.4.44"},
 		{"registry:5000/etcd:v3.6.16", "", "3.6.16", "registry:5000/etcd:v3.6.16"},
@@ -376,8 +378,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Certificates are kept while they are valid, restored if their Secret is deleted, and renewed in time. While members trust an authority,
-// no other authority signs their certificates.
+// A valid certificate is kept. If its Secret is deleted, it is restored, and it is renewed in time. While members trust
+// an authority, no other authority signs their certificates.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -446,8 +448,8 @@ func TestCertificates(t *testing.T) {
 	assert.Equal(t, len(none), 0)
 }
 
-// A golden file has the pods of a restored cluster at its formation. Until the cluster is formed, its pods mount the store. After that, the
-// pods equal those of a cluster without restoreFrom, and a new agent does not replace them. This also holds if the record is lost but
+// Until a restored cluster is formed, its pods mount the store (as in a golden file). After that, the pods equal those
+// of a cluster without restoreFrom, and a new agent does not replace them. That also holds if the record is lost but
 // claims have data.
 func TestStoreIsMountedUntilTheClusterIsFormed(t *testing.T) {
 	t.Parallel()

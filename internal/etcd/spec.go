@@ -25,7 +25,7 @@ const (
 	defragAtLeast = 100 << 20
 )
 
-// path holds the last patches of intermediate minors.
+// path holds the last patches of the minor versions through which an upgrade passes.
 var path = []string{"3.4.44", "3.5.35", "3.6.16", "3.7.3"}
 
 // ImageName is the name of the default image of etcd in manager.Options.
@@ -60,8 +60,8 @@ func versionOf(spec *etcdv1.EtcdClusterSpec) string {
 	return defaultVersion
 }
 
-// imageOf returns the image for a version of etcd. It returns "" if the spec pins an image of another version. related replaces the default
-// image; empty for none.
+// imageOf returns the image for a version of etcd. It returns "" if the spec names a single image, of another version.
+// related, if not empty, replaces the default image.
 func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 	switch {
 	case spec.Image != "" && hasTag(spec.Image):
@@ -78,7 +78,8 @@ func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 	return defaultRegistry + "/" + defaultRepository + ":v" + version
 }
 
-// withVersion returns the spec's image for a version. The image has a tag or a digest. Tags of intermediate versions have the same form.
+// withVersion returns the spec's image with its tag changed to a version. The image has a tag or a digest. Text around
+// the version in the tag stays.
 func withVersion(spec *etcdv1.EtcdClusterSpec, version string) string {
 	if numbers(version) == numbers(versionOf(spec)) {
 		return spec.Image

@@ -23,8 +23,8 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 		v.observed, v.model = *seen.Observed, seen.Observed.model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
-		// The phase of a running cluster that loses all members is not Starting. The status of a parked cluster may still list its former
-		// members.
+		// Starts is for a parked cluster, whose last status may still count its former members. A running cluster that
+		// loses all members is not Starting.
 		v.model.Starts = v.model.Starts && isWell && (ec.Status.ReadyReplicas == 0 || ec.Status.Phase == etcdv1.PhaseParked)
 	}
 	s := &ec.Status
@@ -85,7 +85,7 @@ func (v *view) notes() []string {
 	return notes
 }
 
-// kept names the member whose volume keeps most former data.
+// kept names the member whose volume has the most former data.
 func (v *view) kept() []string {
 	var kept []database.Kept
 	for i := range v.observed.View.Pods {
@@ -147,7 +147,7 @@ func (v *view) hopeless() bool {
 func (v *view) well() string {
 	if v.parked() {
 		if left := len(v.observed.View.Pods); left > 0 {
-			return fmt.Sprintf("%d pods go: spec.replicas is 0; the data is kept", left)
+			return fmt.Sprintf("%d pods are being deleted: spec.replicas is 0; the data is kept", left)
 		}
 		return "no member runs: spec.replicas is 0; the data is kept"
 	}
@@ -200,7 +200,7 @@ func (v *view) waitsFor() string {
 		wait = v.withRefused(v.seen.Decision.Steps[0].Message)
 	}
 	if v.observed.View.Lagging && wait == "" {
-		wait = "waiting for Kubernetes to look at the changed StatefulSet"
+		wait = "waiting for Kubernetes to process the changed StatefulSet"
 	}
 	return v.account(wait)
 }

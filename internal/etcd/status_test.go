@@ -70,7 +70,7 @@ func TestOddNumberOfMembers(t *testing.T) {
 	}
 }
 
-// Former data that fills a volume is named.
+// The status names the volume with the most former data before that data fills the volume.
 func TestKeptDataIsNamed(t *testing.T) {
 	t.Parallel()
 	for kept, want := range map[[2]int64]string{
@@ -92,7 +92,8 @@ func TestKeptDataIsNamed(t *testing.T) {
 	}
 }
 
-// Members that do not come up within spec.progressDeadlineSeconds make the cluster Degraded, with the cause. Without the field nothing changes.
+// If members do not come up within spec.progressDeadlineSeconds, the cluster becomes Degraded, with the cause. Without
+// the field, there is no deadline.
 func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1000, 0)
@@ -153,7 +154,8 @@ func TestNoStepWhileTheStatefulSetIsReplaced(t *testing.T) {
 	assert.Assert(t, len(decided.Steps) == 0 && decided.LookAgain > 0)
 }
 
-// If a container ended and runs again, its agent's report replaces the problem of the termination. A problem of another container stays.
+// If etcd's container ended and runs again, the agent's report replaces the problem that it ended. A problem of another
+// container stays.
 func TestReportsOutliveTheLastEnd(t *testing.T) {
 	t.Parallel()
 	etcd := corev1.ContainerStatus{

@@ -37,8 +37,9 @@ func (e *LostError) Error() string {
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
 }
 
-// ForeignError reports that the authorities in a Secret are not the authorities that the members trust. The proof is the record, or a
-// Secret whose certificate they have not signed.
+// ForeignError reports that the Secret of the authorities has other authorities than those that the members trust.
+// The proof is either the record, which has the trusted ones, or a Secret (Leaf) whose certificate the authorities in
+// the Secret have not signed.
 type ForeignError struct {
 	Secret, Leaf string
 	Recorded     membership.Fingerprint
@@ -140,8 +141,8 @@ func (k *keeper) from(ec *etcdv1.EtcdCluster, owner object.Owner, live map[strin
 	return secrets, finish(secrets, owner)
 }
 
-// asTheyAre returns the live Secrets as the plan while a cluster is being parked: the cluster's pods are deleted, regardless of the content
-// of the Secrets.
+// asTheyAre plans the live Secrets unchanged. It is used while a cluster is being parked: its pods are deleted,
+// whatever the Secrets contain.
 func (*keeper) asTheyAre(owner object.Owner, live map[string]*unstructured.Unstructured) (secrets []*unstructured.Unstructured, err error) {
 	for _, suffix := range []string{suffixCA, suffixServer, suffixPeer, suffixClient} {
 		if live[suffix] == nil {
@@ -170,9 +171,9 @@ func finish(secrets []*unstructured.Unstructured, owner object.Owner) error {
 	return nil
 }
 
-// authority returns the authorities of the members. While pods run, these are the cached authorities, or the recorded authorities in a live
-// Secret if they have signed the live certificates. Members trust only the authorities that existed when they started. Therefore other
-// authorities are accepted or created only while no pod exists.
+// authority returns the authorities of the members. Members trust only the authorities that existed when they started.
+// So while pods run, it accepts only two: the cached authorities, or those in the live Secret if they are recorded and
+// have signed the live certificates. It accepts or creates others only while no pod exists.
 func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, record membership.Record, runs bool) (authorities, error) {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
 	found, known := authoritiesIn(live[suffixCA]), k.authorities[key]
@@ -212,7 +213,8 @@ func isRunning(set *unstructured.Unstructured, in reconcile.Inputs) (bool, error
 	return len(pods) > 0, err
 }
 
-// leaf returns the certificate in the live Secret if it is valid. Otherwise it returns the cached certificate, or creates one.
+// leaf returns the certificate in the live Secret if it is valid. Otherwise it returns the cached certificate, or a new
+// one.
 func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority database.Pair, live *unstructured.Unstructured) (database.Pair, error) {
 	key := ec.Namespace + "/" + ec.Name + l.suffix
 	for _, pair := range []database.Pair{pairIn(live, keyCert, keyKey), k.leaves[key]} {
@@ -229,8 +231,9 @@ func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority database.Pair, l
 	return made, nil
 }
 
-// adopt caches the content of a live Secret, and replaces content that was created before the Secret was observed. It reports whether that
-// changes the plan. An invalid certificate changes nothing: a valid one was already planned.
+// adopt caches the content of a live Secret instead of content that was generated before the Secret was observed. It
+// reports whether that changes the plan. An invalid live certificate changes nothing, because a valid one is planned
+// already.
 func (k *keeper) adopt(ec *etcdv1.EtcdCluster, live *unstructured.Unstructured) bool {
 	key := live.GetNamespace() + "/" + live.GetName()
 	k.mu.Lock()

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// part is the only part of an EtcdCluster: the value of the name label on all of its objects. Service names have no dot. So a service
-	// called etcd, of a platform with the same name as the cluster, selects other pods.
+	// part is the value of the name label on all objects of an EtcdCluster, which has only one part. A platform of the
+	// same name may have a service called etcd. That service does not select these pods, because the name of a service
+	// has no dot.
 	part = "etcd.cluster"
 	// chart is the chart of an EtcdCluster.
 	chart = "etcdcluster"
@@ -25,11 +26,11 @@ type planned struct {
 	Replicas int
 	Version  string
 	Image    string
-	// Expected is the version that the agent expects in the image: Version, or, if the live pods' image is used, the version that they
-	// expect.
+	// Expected is the version that the agent expects in the image: Version. If the image of the live pods is used, it
+	// is the version that these pods expect.
 	Expected string
-	// Formed reports whether the cluster was formed, after which no backup is restored. It is set only for a cluster that restores a
-	// backup.
+	// Formed reports whether the cluster was formed, so that no pod restores a backup any more. It is set only for a
+	// cluster that restores a backup.
 	Formed bool
 	// Positions are the positions for the agents, by pod.
 	Positions map[string]string

@@ -17,14 +17,16 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// PartArchive is the suffix of the part that archives. It follows the component's name. Names that users choose have no dot.
+// PartArchive is the end of the name of the part that archives, after the component's name. Names that users choose
+// contain no dot, so no other part has that name.
 const PartArchive = ".archive"
 
 // containerArchive is the working container of the archive.
 const containerArchive = "archive"
 
-// giveUp is the time without success after which the archive exits with the reason (--give-up in the chart). A container that has run for
-// longer than giveUp is archiving, whatever the reason why the previous container ended.
+// giveUp is the time without success after which the archive's container exits with the reason (--give-up in the
+// chart). So a container that has run for longer than giveUp works, and the reason why the container before it ended no
+// longer counts.
 const giveUp = 2 * time.Minute
 
 // Observed is the observation of a database's backups.
@@ -41,8 +43,9 @@ type Observed struct {
 	Unfinished []backup.Unfinished
 }
 
-// JudgeBackups returns the next status of the backups, and the verdicts for the conditions BackupHealthy and Recoverable (nil removes a
-// condition). Times in the status only increase, because the pods that reported an earlier time are deleted eventually.
+// JudgeBackups returns the next status of the backups, and the verdicts for the conditions BackupHealthy and
+// Recoverable (nil removes a condition). Times in the status never decrease, even if the pods that reported them are
+// deleted.
 func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *dsv1.BackupStatus, healthy, recoverable *backup.Verdict) {
 	if o.Declared == nil {
 		return nil, nil, nil
@@ -55,7 +58,7 @@ func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *d
 	backup.TakeBackup(&next.LastSuccessful, &next.LastID, &next.Warnings, good)
 	verified, refuted := backup.Last(o.Jobs, o.Component+labelVerify)
 	backup.Take(&next.LastVerified, &next.VerifiedID, verified)
-	if refuted != nil && refuted.Verified { // the archive has the fault, not the backup
+	if refuted != nil && refuted.Verified { // the archive has the fault, because the last check restored the backup
 		backup.Take(&next.LastVerified, &next.VerifiedID, refuted)
 	}
 	healthy = cmp.Or(backup.Stuck(o.Unfinished), judgeRuns(next, o, bad, refuted, now))
@@ -70,14 +73,14 @@ func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *d
 // labelVerify is the suffix in the label of Jobs that check backups.
 const labelVerify = "-verify"
 
-// unusable returns a verdict if the last check restored a good backup, but could not replay the archive. It returns nil if the replay
-// succeeded, or if a newer check or a newer backup exists.
+// unusable returns a verdict if the last check restored a backup but could not replay the archive. It returns nil if
+// the replay succeeded, or if a newer check or a newer backup exists.
 func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdict {
 	if refuted == nil || !refuted.Verified || verified != nil && !verified.Ended.Before(&refuted.Ended) || !refuted.IsNewer(s.LastSuccessful) {
 		return nil
 	}
 	return &backup.Verdict{Reason: cmp.Or(string(refuted.Reason), dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
-		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, whose later moments do not need that archive: %s", refuted.ID, refuted.Message)}
+		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, and moments after it do not need that archive: %s", refuted.ID, refuted.Message)}
 }
 
 func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {
@@ -107,7 +110,8 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 		Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
 }
 
-// judgeArchive judges the archive by its newest pod. That pod is ready while the latest moments can be restored.
+// judgeArchive judges the archive by its newest pod. That pod is ready while the database can be restored to the latest
+// moment.
 func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *backup.Verdict {
 	if o.IsStopped {
 		return &backup.Verdict{Reason: dsv1.ReasonArchiveStopped, Message: "the database is stopped, and the archive with it"}
@@ -180,7 +184,7 @@ func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *ba
 	case said.Message != "" && (!archives || said.Reason == contract.ReasonGap):
 		return &backup.Verdict{Reason: cmp.Or(string(said.Reason), dsv1.ReasonArchiveNotReady), Message: said.Message}
 	case archives || running != nil && !hasBackup:
-		return &backup.Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but no backup lies on the archive: create a DataBackup, or wait for the schedule"}
+		return &backup.Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but there is no backup to which it can be applied: create a DataBackup, or wait for the schedule"}
 	}
 	return nil
 }

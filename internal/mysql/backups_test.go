@@ -155,9 +155,10 @@ func TestArchiveThatCannotBeReplayed(t *testing.T) {
 	}
 }
 
-// The state of the archive's pod determines a condition. While the agent's report is the cause, the condition has the agent's reason. A
-// failed check is reported in the right condition: a fault of the archive in Recoverable, any other fault in BackupHealthy. The reports are
-// those of the agent's TestChecksThatFail, one for each way to break a check.
+// The condition about the archive follows from the state of the archive's pod. If the agent has reported the cause, the
+// condition has the agent's reason. A failed check sets one of two conditions: Recoverable for a fault of the archive,
+// BackupHealthy for any other fault. The reports are those of the agent's TestChecksThatFail, which breaks checks in
+// all known ways.
 func TestBrokenChecks(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}, PointInTime: &dsv1.PointInTime{}}

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Data holds the operator's decisions about the data of a database.
+// Data holds the record, the doubts and the adapted objects of a database, as PlanData has decided them.
 type Data struct {
 	Records []reconcile.Record
 	// Serves reports whether the services that use the database may run.
@@ -30,8 +30,9 @@ type Data struct {
 	note     string // a note for users, not a problem
 }
 
-// PlanData reads the volume, the record and the pods of the database in use, and decides the form of the database's objects. parts are the
-// parts of the DataService. all is nil if no database server runs in the cluster.
+// PlanData reads the volume, the record and the pods of the database in use. It decides how its objects are applied,
+// for example whether pods get the guard, and whether the database has a pod at all. parts are the parts of the
+// DataService. all is nil if no database server runs in the cluster.
 func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcile.Inputs) (*Data, error) {
 	d := &Database{
 		Name: spec.Database, HasVolume: spec.Workload == object.StatefulSetKind.Kind || spec.Workload == "Deployment",
@@ -74,8 +75,8 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 	return found, found.stop(d.Name, other, all, spec.Owner)
 }
 
-// recorded returns the planned record, the doubt about the database, and whether its data is known. isAlone reports whether no pod of
-// another database exists.
+// recorded returns the planned record with the doubt about the database. isKnown is false if the doubt has a message
+// for users. isAlone reports whether no pod of another database exists.
 func recorded(spec Declared, d *Database, parts []reconcile.Part, isAlone bool) (found *Data, isKnown bool, err error) {
 	found, isKnown = &Data{Serves: isAlone && d.Serves() && d.Doubt() == nil, note: d.Younger()}, true
 	if record := d.Recorded(); record != nil {
@@ -109,7 +110,8 @@ func needsAgent(spec Declared, live *unstructured.Unstructured, all *Databases, 
 	return nil
 }
 
-// stop plans the database without a pod while a pod of another database exists, or while the database's record names a replacement.
+// stop plans the database with 0 replicas in two cases: a pod of another database exists, or the database's record
+// names the database that replaced it.
 func (d *Data) stop(database, other string, all *Databases, owner object.Owner) (err error) {
 	switch {
 	case other != "":
@@ -147,7 +149,7 @@ func lookUp(d *Database, workload string, in reconcile.Inputs) (live *unstructur
 	return live, other, err
 }
 
-// isFree refuses a component that has a ConfigMap with the record's name.
+// isFree returns an error if a component of the DataService has a ConfigMap with the record's name.
 func isFree(parts []reconcile.Part, name string) error {
 	for i := range parts {
 		for _, o := range parts[i].Objects {
@@ -160,7 +162,7 @@ func isFree(parts []reconcile.Part, name string) error {
 	return nil
 }
 
-// record plans the record of the database.
+// record adds the record of the database to the plan.
 func (d *Data) record(spec Declared, database *Database, content map[string]string) error {
 	record := emptyRecord(spec.Owner, database.Name)
 	if err := unstructured.SetNestedStringMap(record.Object, content, "data"); err != nil {
@@ -178,7 +180,7 @@ func (d *Data) record(spec Declared, database *Database, content map[string]stri
 	return err
 }
 
-// Guard applies the decided form to the part of the database.
+// Guard sets the objects, the doubt and the note of d in the part of the database.
 func (d *Data) Guard(part *reconcile.Part) {
 	part.Doubt = d.doubt
 	if d.note != "" {

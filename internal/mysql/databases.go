@@ -43,13 +43,13 @@ type Databases struct {
 	records map[string]*unstructured.Unstructured
 	claim   *unstructured.Unstructured
 
-	// Halted are the parts that should have no pods. Remains names the pods and Jobs of these parts that still exist, and those of other
-	// databases.
+	// Halted are the parts that should have no pods. Remains names pods and Jobs that still exist: those of these
+	// parts, and those of other databases.
 	Halted  []haltedPart
 	Remains []string
 	// IsStarting reports whether halted parts get their pods again.
 	IsStarting bool
-	// IsOther reports whether the database in use waits until a pod of another database has ended.
+	// IsOther reports whether the database in use has no pod yet because a pod of another database still exists.
 	IsOther bool
 	// Takeover is the change of a single server to several members; nil for none.
 	Takeover *Takeover

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Form is the form in which a DataService declares its database, with the existing objects of the other form. A single server and a
-// MySQLCluster store data differently, so neither may start instead of the other.
+// Form is the declared form of a DataService's database, a single server or a MySQLCluster, with the existing objects
+// of the other form. The two forms store data differently, so neither may start on the other's data.
 type Form struct {
 	// Name is the name of the wanted database. IsReplicated reports whether it is a MySQLCluster, IsElsewhere whether it runs outside of
 	// the cluster, and IsImported whether it is a new copy of a running server.
@@ -24,21 +24,22 @@ type Form struct {
 	IsTaken bool
 	// Clusters are the MySQLClusters of the DataService.
 	Clusters []string
-	// Claim is the owner of the claim of the database's first pod: ClaimOfServer, ClaimOfCluster or "".
+	// Claim names the form that the claim of the database's first pod belongs to: ClaimOfServer, ClaimOfCluster, or ""
+	// without a claim.
 	Claim string
-	// Mark is the mark of the volume in the clean record of a single server with that name; "" for none.
+	// Mark is the mark of the volume, from the clean record of a single server named Name; "" for none.
 	Mark string
-	// Left names the objects of a single server with that name that still exist.
+	// Left names the objects of a single server named Name that still exist.
 	Left []string
-	// Cluster is the MySQLCluster with that name; nil for none.
+	// Cluster is the MySQLCluster named Name; nil for none.
 	Cluster *unstructured.Unstructured
 }
 
 // Stage is the stage of a change of the form.
 type Stage string
 
-// The stages. A change from a single server to several members passes through Check, Remove and Declared. Between Check and Remove, the
-// label of the claim is written. An import begins with Import.
+// The stages. A change from a single server to several members passes through Check, Remove and Declared. At the end of
+// Check, the operator changes the label of the claim, and Remove follows. An import begins with Import.
 const (
 	StageDeclared Stage = ""       // the declared form runs
 	StageKeep     Stage = "Keep"   // a MySQLCluster continues although a single server is declared
@@ -73,13 +74,13 @@ func (f *Form) Stays() bool {
 	return !f.IsElsewhere && !f.IsReplicated && (f.Claim == ClaimOfCluster || slices.Contains(f.Clusters, f.Name))
 }
 
-// isOnlyServer reports whether the database with that name is a single server, and the only database in use.
+// isOnlyServer reports whether the database named Name is a single server in use, and no other database is in use.
 func (f *Form) isOnlyServer() bool {
 	return len(f.Clusters) == 0 && slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database == f.Name && r.isClean() }) &&
 		!slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database != f.Name && r.isClean() })
 }
 
-// The owners of a claim, according to the claim's label.
+// The values of a claim's label. They show which form of the database the claim belongs to.
 const (
 	ClaimOfServer  = "mysql"
 	ClaimOfCluster = "mysql.cluster"

@@ -69,8 +69,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Several members are restored from a backup only if two things do not exist: a MySQLCluster without a backup, and a server whose data the
-// members would take over.
+// Several members are restored from a backup only if no MySQLCluster exists without a backup to restore, and no server
+// exists whose data the members would take over.
 func TestMembersAreRestoredOnce(t *testing.T) {
 	t.Parallel()
 	cluster := func(spec map[string]any) *unstructured.Unstructured {

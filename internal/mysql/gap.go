@@ -24,9 +24,9 @@ const (
 	stepFirstBackup = "BackUpFirst"
 )
 
-// JobAfterGap returns the Job that creates a backup after a gap. Without this backup, no later moment can be restored. It returns nil if
-// there is no gap, or if the Job exists. Each gap has one Job. The condition BackupHealthy reports the result. If the Job fails, the next
-// scheduled backup follows.
+// JobAfterGap returns the Job that creates a backup after a gap in the binary log. Without this backup, no later moment
+// can be restored. Each gap has one Job: JobAfterGap returns nil if the Job exists, or if there is no gap. The
+// condition BackupHealthy reports the result. If the Job fails, the next scheduled backup replaces it.
 func JobAfterGap(ctx context.Context, c client.Client, of backup.Of, component string, gap *metav1.Time) (*batchv1.Job, error) {
 	if gap == nil {
 		return nil, nil

@@ -21,7 +21,8 @@ import (
 const (
 	keyReplacedAt = "replacedAt" // time of the replacement; missing for a database that was never in use
 	keySwitch     = "switch"     // the number of the write that replaced the database
-	// keyReadyBefore has the first readiness of a database that began again on an empty claim. A user accepts this by removing the key.
+	// keyReadyBefore has the time at which a database was first ready, if it has begun again on an empty claim since. A
+	// user accepts the loss by removing the key.
 	keyReadyBefore = "readyBefore"
 )
 
@@ -57,14 +58,15 @@ type Database struct {
 	Pods          []*corev1.Pod
 }
 
-// IsClaimNeeded reports whether a decision depends on the claim. In that case, a missing claim must be confirmed by the API server.
+// IsClaimNeeded reports whether a decision depends on the claim. If it does and the cache has no claim, the claim is
+// read from the API server.
 func (d *Database) IsClaimNeeded() bool {
 	return d.HasVolume && (d.Record != nil || d.readyPod() != nil)
 }
 
-// Recorded returns the planned data of the record, or nil for no record. The record is created when the database is ready for the first
-// time, before any client may use the database. It changes only if the pod proves that the data is the same. If a user deletes the record,
-// it is created when the database is ready again.
+// Recorded returns the planned data of the record, or nil for no record. The record is created when the database is
+// ready for the first time, before any client may use the database. Later, Recorded changes it only if the pod's report
+// proves that the data is the same. If a user deletes the record, it is created again when the database is ready.
 func (d *Database) Recorded() map[string]string {
 	var record map[string]string
 	if d.Record != nil {
@@ -98,8 +100,8 @@ func (d *Database) Recorded() map[string]string {
 	return record
 }
 
-// isYounger reports whether the claim was created after the first readiness of the database, and neither a DataRestore nor an earlier pod
-// wrote its data. The server of the pod then began with an empty volume.
+// isYounger reports whether the server of the pod began on an empty volume although the database was ready before: the
+// claim was created after the first readiness, and neither a DataRestore nor an earlier pod wrote its data.
 func (d *Database) isYounger(pod *corev1.Pod) bool {
 	if d.FirstReady.IsZero() || d.claimUID() == "" || d.Claim.GetAnnotations()[object.AnnotationRestoredTo] != "" {
 		return false
@@ -118,7 +120,7 @@ func (d *Database) Younger() string {
 		ClaimName(d.Name), before, keyReadyBefore, RecordName(d.Name))
 }
 
-// HasData reports whether the record names data: then no backup is restored.
+// HasData reports whether the record names data. In that case, no backup is restored.
 func (d *Database) HasData() bool { return !isBlank(d.Recorded()) }
 
 // isBlank reports whether a record names no data.
@@ -132,7 +134,8 @@ func put(record map[string]string, key, value string) {
 	}
 }
 
-// Doubt is a doubt about a database. With Hold, running objects are not changed, and no object is created that could write.
+// Doubt explains why a database does not count as ready. If Hold is true, running objects are not changed, and no
+// object is created that could write.
 type Doubt struct {
 	Culprit health.Culprit // empty if there is nothing to report to users
 	Hold    bool
@@ -171,9 +174,10 @@ func (d *Database) Doubt() *Doubt {
 	return nil
 }
 
-// brokenStart returns the pod whose server ended during its first start, or an empty culprit. Kubernetes starts that container again
-// without the guard, on the files of the first start, which may be an incomplete database. Kubernetes keeps only the last termination, so a
-// later crash may hide a kill.
+// brokenStart returns the pod whose server ended during its first start, or an empty culprit. Kubernetes restarts only
+// the container, without the guard. The server then runs on the files of the first start, which may be an incomplete
+// database. If the server was killed and crashes later, Kubernetes shows only the crash, and brokenStart may find
+// nothing.
 func (d *Database) brokenStart() health.Culprit {
 	for _, pod := range d.Pods {
 		if pod.DeletionTimestamp != nil || !report(pod).FirstStart {

@@ -50,8 +50,8 @@ func isProbe(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
-// Part removes the pods of other databases from d.Pods, and returns the name of one such pod, or "". It also removes the probes of a third
-// party.
+// Part removes two kinds of pods from d.Pods: those of other databases, and the probes of a third party. It returns the
+// name of a pod of another database, or "".
 func (d *Database) Part() (other string) {
 	d.Pods = slices.DeleteFunc(slices.Clone(d.Pods), func(pod *corev1.Pod) bool {
 		is := IsOther(d.Name, pod)
@@ -63,8 +63,8 @@ func (d *Database) Part() (other string) {
 	return other
 }
 
-// ReadRecord returns the fields of a record that switches between databases use, and the UID of the claim. is reports whether the object is
-// a record.
+// ReadRecord returns the fields of a record that a switch between databases needs, and the UID of the claim. If the
+// object is not a record, is has the value false.
 func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is bool) {
 	database, is := strings.CutSuffix(record.GetName(), recordSuffix)
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")

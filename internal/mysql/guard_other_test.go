@@ -29,8 +29,8 @@ func withClaim(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// The pod of another database has another volume. It proves nothing about this database. The probe of a third party proves nothing either,
-// and this database does not wait for the probe's end.
+// The pod of another database has another volume, so it proves nothing about this database. A probe of a third party
+// proves nothing either, and this database does not wait until the probe ends.
 func TestPodsOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

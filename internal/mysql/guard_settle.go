@@ -18,7 +18,7 @@ import (
 const (
 	containerAgent = "d3os-agent"
 	containerGuard = "d3os-guard"
-	// containerVolume reports the use of the volume.
+	// containerVolume is the container that reports how full the volume is.
 	containerVolume = "d3os-volume"
 	// prefixRestore is the prefix of the names of the container that restores a backup to a new database, and of the container's volumes.
 	prefixRestore = "d3os-restore"
@@ -28,22 +28,24 @@ const (
 	variableLimits = "BASH_ENV"
 )
 
-// annotationPods, on a workload with the guard, has two digests: of the pods without the guard, and of the guard without its image.
+// annotationPods is an annotation of a workload with the guard. It has two digests: of the pods without the guard, and
+// of the guard without the agent's image.
 const annotationPods = "d3os-product.com.d3os/pods"
 
-// Settle chooses the form of a database's workload. live is the live workload, or nil. Pods get the guard when they start for another
-// reason: the guard, or a newer image of the agent, never restarts a database by itself.
+// Settle decides how a database's workload is applied, with or without the guard. live is the live workload, or nil.
+// The guard, or a newer image of the agent, never restarts a database: pods get them when they start for another
+// reason.
 //
-//   - If only the guard would change, a StatefulSet gets the guard with the
-//     strategy OnDelete: the running pod continues, and its next pod has the
-//     guard. The next change of the pods removes OnDelete.
-//   - A Deployment has no such strategy. It stays without the guard until its
-//     pods change, or until the volume is in doubt.
+//   - If only the guard would change, a StatefulSet gets the guard with the strategy OnDelete: the running pod
+//     continues, and its next pod has the guard. The next change of the pods removes OnDelete.
+//   - A Deployment has no such strategy. It stays without the guard until its pods change, or until the volume is in
+//     doubt.
 //   - The image of the agent stays until something else in the pods changes.
-//   - If the image is unknown to the operator, the live workload's image is
-//     used. Without a live workload, there is no guard.
-//   - A database with data (hasData) restores no backup: its next pod lacks the container that restores, and the container's volumes. So
-//     the pod can start even if the store is missing. A Deployment drops both when its pods change.
+//   - If the operator does not know the image, the live workload's image is used. Without a live workload, there is no
+//     guard.
+//   - A database with data (hasData) restores no backup: its next pod lacks the container that restores, and the
+//     container's volumes. So the pod can start even if the store is missing. A Deployment drops both when its pods
+//     change.
 //
 // Settle does not change objects: it copies the workload if the workload differs. The revision then covers all objects.
 func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructured, isKnown, hasData bool, owner object.Owner) (settled []*unstructured.Unstructured, revision string, err error) {
@@ -74,7 +76,7 @@ func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructure
 	return settled, object.Sum(revisions), nil
 }
 
-// form returns the form in which a planned workload is applied.
+// form returns the workload to apply: the planned workload with or without the guard and the restore.
 func form(planned, live *unstructured.Unstructured, isKnown, hasData bool, owner object.Owner) (*unstructured.Unstructured, error) {
 	bare := without(planned)
 	if hasData && (planned.GetKind() == "StatefulSet" || !restores(live) || !hasPods(live, bare)) {

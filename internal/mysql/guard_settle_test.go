@@ -131,7 +131,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// If a workload does not change, its digest and the part's revision stay the same, so that nothing is written.
+// If nothing in a workload changes, its digest and the revision of its part stay the same. So nothing is written.
 func TestSettleKeepsDigests(t *testing.T) {
 	t.Parallel()
 	was := objects(t, "Deployment", "db:1", "", "")
@@ -170,8 +170,9 @@ func restoring(t *testing.T, kind, image string) []*unstructured.Unstructured {
 	return found
 }
 
-// The container that restores a backup is added and removed without a restart of a running database. When the database has data, its next
-// pod has neither that container nor the container's volumes. So a missing store does not prevent a pod from starting.
+// Adding or removing the container that restores a backup does not restart a running database. When the database has
+// data, its next pod has neither that container nor the container's volumes, so that it starts even if the store is
+// missing.
 func TestSettleABirth(t *testing.T) {
 	t.Parallel()
 	const plain, restores = "agent:1 db:1 i ", "agent:1 db:1 i db:1 "

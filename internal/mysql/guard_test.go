@@ -185,8 +185,8 @@ func TestRecordAndDoubt(t *testing.T) {
 	}
 }
 
-// A database that was ready before and has no record starts on a claim: if the claim is younger, the record stores it, until a user removes
-// the key.
+// A database was ready before and has no record. If it is ready on a claim that is younger than the first readiness,
+// its record has the key readyBefore until a user removes the key.
 func TestClaimIsYoungerThanTheFirstReadiness(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)

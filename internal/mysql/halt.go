@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Halt plans the services that use the database without pods, during a switch and until the database in use serves. own is the part of the
-// database.
+// Halt plans 0 pods for the services that use the database, during a switch and until the database in use serves. own
+// is the part of the database.
 func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bool) error {
 	for _, part := range users {
 		wasHalted, err := halt.Switch.IsAny(part.Objects, d.in.Lookup)
@@ -40,7 +40,8 @@ func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bo
 	return nil
 }
 
-// halt plans a part without pods. The halt waits for no other part. The later start waits for other parts, because it is a new revision.
+// halt plans 0 pods for a part. The halt waits for no other part. The later start waits for other parts, because it is
+// a new revision.
 func (d *Databases) halt(part *reconcile.Part) (err error) {
 	part.Objects, err = halt.Switch.Halt(part.Objects, d.in.Lookup, d.spec.Owner)
 	if err != nil {

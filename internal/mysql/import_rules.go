@@ -175,8 +175,8 @@ func (i *Import) follows(s *contract.Import) string {
 	return text
 }
 
-// cutOverOfAdoption is the next step for a copy that `kubectl dataservice adopt` has started. That command stops the writes and sets
-// cutOver.
+// cutOverOfAdoption is the user's next step for a copy that `kubectl dataservice adopt` has started. That command stops
+// the writes, and sets cutOver in the spec.
 const cutOverOfAdoption = "'kubectl dataservice adopt NAME --finish' cuts over to the copy"
 
 // isAdoption reports whether the source is the original operator's database.
@@ -203,11 +203,11 @@ func bounded(text string) string {
 	return text
 }
 
-// ticket returns the ticket for the pod that imports, and reports whether the pod has another ticket.
+// ticket returns the ticket that the importing pod should have. differs reports whether the pod has another one now.
 func (i *Import) ticket() (want string, differs bool) {
 	if i.Declared.CutOver {
 		want = contract.TicketCutOver
-		if strings.HasPrefix(i.Accepted, lossOfSource) { // an older agent reads no other ticket
+		if strings.HasPrefix(i.Accepted, lossOfSource) { // an older agent accepts the ticket only with this text
 			want += " " + i.Accepted
 		}
 	}

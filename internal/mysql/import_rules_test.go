@@ -46,7 +46,7 @@ func TestImportVerdict(t *testing.T) {
 	assert.Assert(t, (*Import)(nil).Verdict() == nil)
 }
 
-// A pod has the ticket to cut over while the spec requests the cut-over, and no ticket otherwise.
+// While the spec requests the cut-over, the importing pod has the ticket to cut over. Otherwise it has none.
 func TestImportTicket(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -79,7 +79,7 @@ func (d *Databases) Steps(c client.Client, seen reconcile.PlanSeen) []reconcile.
 	}
 	message := map[Act]string{
 		Enlist:    fmt.Sprintf("record that database %s is there, and not in use", d.Wanted),
-		Replace:   fmt.Sprintf("record that database %s takes the place of %s", d.Wanted, d.Active),
+		Replace:   fmt.Sprintf("record that database %s replaces %s", d.Wanted, d.Active),
 		Reinstate: fmt.Sprintf("record that database %s is the one in use", d.Active),
 	}[d.Act]
 	return []reconcile.Step{{Name: string(d.Act), Message: message, Do: func(ctx context.Context) error { return d.act(ctx, c, record) }}}

@@ -89,7 +89,7 @@ func JudgeSwitch(f Facts) Verdict {
 	if v.Active == f.Wanted {
 		if own := f.record(f.Wanted); own != nil && own.ReplacedBy != "" {
 			v.IsBarred, v.Act, v.Reason = true, Reinstate, dsv1.ReasonSwitching
-			v.Message = fmt.Sprintf("database %s takes the place of %s, whose pod ends first", f.Wanted, own.ReplacedBy)
+			v.Message = fmt.Sprintf("database %s replaces %s, whose pod ends first", f.Wanted, own.ReplacedBy)
 		}
 		return v
 	}
@@ -115,7 +115,7 @@ func (f *Facts) active() string {
 	switch {
 	case len(clean) == 1:
 		return clean[0]
-	case len(clean) > 1 && len(running) == 1: // a DataService was deleted, and recreated with another database
+	case len(clean) > 1 && len(running) == 1: // after a DataService was deleted and recreated with another database
 		return running[0]
 	case len(clean) > 1 && slices.Contains(clean, f.Wanted):
 		return f.Wanted
@@ -162,8 +162,8 @@ func (v Verdict) ask(f Facts) Verdict {
 	return v
 }
 
-// Loss returns the text about the loss that a switch to a database causes. spec.mysql.acceptLoss must repeat this text. It names no end:
-// writes until the switch are also lost, and are not counted.
+// Loss returns the text about the loss that a switch to a database causes. spec.mysql.acceptLoss must repeat this text.
+// The text has only the beginning of the lost time: writes until the switch are lost, too.
 func Loss(record *Record, claim *Claim) string {
 	since := ""
 	switch {
@@ -175,8 +175,8 @@ func Loss(record *Record, claim *Claim) string {
 	return object.LossSince(cmp.Or(since, Unknown))
 }
 
-// Unknown is used as the time since which a database has not been in use, if no time was recorded: a user recreated a DataService with
-// another database.
+// Unknown replaces the time since which a database has not been in use, if no time was recorded. That happens if a user
+// recreates a DataService with another database.
 const Unknown = "an unknown moment"
 
 func (v Verdict) refuse(reason, format string, args ...any) Verdict {

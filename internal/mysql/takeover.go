@@ -37,8 +37,8 @@ func (f *Form) As(ds *dsv1.DataService) *dsv1.DataService {
 	return &changed
 }
 
-// begun returns the part of the declared backups that the single server already has. Adding the rest would restart the server, which is
-// about to become several members.
+// begun returns those declared backups that the single server already makes. Other backups would restart the server,
+// which is about to become several members anyway.
 func (f *Form) begun(declared *dsv1.Backup) *dsv1.Backup {
 	if declared == nil || !slices.Contains(f.Left, "CronJob "+f.Name+"-backup") {
 		return nil
@@ -190,8 +190,9 @@ const maxMembers = 5
 // clusterKind is the kind of databases with several members.
 var clusterKind = object.Resources[2]
 
-// Adopt annotates the MySQLCluster of a part with the mark of the volume with its first data. If data exists already, it removes the backup
-// to restore, because the API server refuses to add that field to an existing MySQLCluster. Objects are shared, so Adopt copies them.
+// Adopt prepares the MySQLCluster of a part. It annotates the MySQLCluster with the mark of the volume whose data
+// becomes the first data. It removes restoreFrom if data exists already: the API server refuses to add that field to an
+// existing MySQLCluster. Objects are shared, so Adopt copies them.
 func (f *Form) Adopt(part *reconcile.Part, owner object.Owner) error {
 	if f == nil || f.Mark == "" && !f.isFormed() {
 		return nil
@@ -214,10 +215,10 @@ func (f *Form) Adopt(part *reconcile.Part, owner object.Owner) error {
 	return nil
 }
 
-// fieldRestore is the field of a MySQLCluster with the backup from which a new database is restored.
+// fieldRestore is the field of a MySQLCluster that names the backup to restore to a new database.
 const fieldRestore = "restoreFrom"
 
-// isFormed reports whether the MySQLCluster exists without a backup to restore. The field cannot be added later.
+// isFormed reports whether a MySQLCluster without restoreFrom exists. That field cannot be added later.
 func (f *Form) isFormed() bool {
 	if f.Cluster == nil {
 		return false
@@ -226,8 +227,8 @@ func (f *Form) isFormed() bool {
 	return !restores
 }
 
-// Vacate plans the part of a database without objects, so that the objects of the single server are deleted. The claim already belongs to
-// the first member.
+// Vacate removes all objects from the part of a database, so that the objects of the single server are deleted. The
+// claim already belongs to the first member.
 func (f *Form) Vacate(part *reconcile.Part) {
 	part.Objects, part.Revision, part.ReplacesAtOnce, part.Doubt = nil, "", true, &reconcile.Doubt{}
 	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: it restarts once, after %s is deleted", f.Left[len(f.Left)-1]))

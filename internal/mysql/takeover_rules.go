@@ -69,12 +69,12 @@ func (t *Takeover) Decide() (act, message string) {
 	case !hasEnded && check:
 		return takeoverWaits, "several members are wanted: waits until Job " + t.Job + " has looked at the data"
 	case !hasEnded:
-		return takeoverCheck, fmt.Sprintf("several members are wanted: Job %s looks whether they can have the data", t.Job)
+		return takeoverCheck, fmt.Sprintf("several members are wanted: Job %s checks whether they can use the data", t.Job)
 	}
 	reported, why := t.reported()
 	switch {
 	case why != "":
-		return takeoverRefused, fmt.Sprintf("makes several members, which cannot have the data: %s. Then delete Job %s", why, t.Job)
+		return takeoverRefused, fmt.Sprintf("makes several members, which cannot use the data: %s. Then delete Job %s", why, t.Job)
 	case reported != t.Mark:
 		return takeoverRefused, fmt.Sprintf("makes several members, and Job %s found a volume with the mark %q, not %s", t.Job, reported, t.Mark)
 	}
@@ -96,9 +96,9 @@ func (t *Takeover) refusal() string {
 	case image != t.Image:
 		return fmt.Sprintf("%sthe image of the members would be %s, and the server runs %s: change the image before or after, not together", first, t.Image, image)
 	case t.Claim == nil || t.Claim.GetDeletionTimestamp() != nil || metav1.GetControllerOf(t.Claim) != nil:
-		return fmt.Sprintf("%sPersistentVolumeClaim %s does not stay when the server goes", first, ClaimName(t.Database))
+		return fmt.Sprintf("%sPersistentVolumeClaim %s must outlive the server, but does not exist, is being deleted, or has a controller", first, ClaimName(t.Database))
 	case !slices.Equal(accessModes(t.Claim), []string{string(corev1.ReadWriteOnce)}):
-		return fmt.Sprintf("%sPersistentVolumeClaim %s must have the access mode ReadWriteOnce alone: nothing can look at its data while the server runs", first, ClaimName(t.Database))
+		return fmt.Sprintf("%sPersistentVolumeClaim %s must have the access mode ReadWriteOnce alone: otherwise no Job may be able to check its data while the server runs", first, ClaimName(t.Database))
 	}
 	if claimed, _, _ := unstructured.NestedString(t.Record.Object, "data", contract.RecordClaim); claimed != string(t.Claim.GetUID()) {
 		return fmt.Sprintf("%sPersistentVolumeClaim %s is not the recorded one", first, ClaimName(t.Database))
@@ -140,8 +140,8 @@ func (t *Takeover) check() (exists, hasEnded bool) {
 // labelJobName is the label of the pods of a Job.
 const labelJobName = "batch.kubernetes.io/job-name"
 
-// ended returns the termination of a pod's container that judges the data, or nil. Without a report, it returns nil, because the Job starts
-// another pod.
+// ended returns the termination of the container that judges the data, or nil. A termination without a report does not
+// count, because the Job then starts another pod.
 func ended(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == containerMembers && c.State.Terminated != nil && c.State.Terminated.Message != "" {
@@ -151,7 +151,8 @@ func ended(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// reported returns the mark of the volume that can become a member's volume, or the reason why it cannot.
+// reported returns the mark of the server's volume, as the check has reported it, or the reason why the volume cannot
+// become a member's.
 func (t *Takeover) reported() (mark, why string) {
 	for _, pod := range t.Checks {
 		end := ended(pod)

@@ -47,7 +47,7 @@ func (t *Takeover) looked(job, report string, code int32) {
 	t.Checks = append(t.Checks, pod)
 }
 
-// A single server that is about to become several members keeps its backups. No kind of backup is added.
+// A single server that is about to become several members keeps its backups, and gets no further ones.
 func TestServerBeginsNoBackups(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{PointInTime: &dsv1.PointInTime{}}}}}

@@ -22,9 +22,9 @@ import (
 // readAgain is the minimum time between two reads of a Secret while servers refuse its password.
 const readAgain = 10 * time.Second
 
-// accounts caches the passwords of clusters. The client's cache has the operator's own Secrets, but no user's Secret. A user's Secret is
-// read once, and again while servers refuse its password. A password stays in use while at least one server accepts it, regardless of the
-// present content of the Secret.
+// accounts caches the passwords of clusters. The operator's cache of objects contains the operator's own Secrets, but
+// no Secrets of users. So a user's Secret is read once, and again only while servers refuse its password. A password
+// stays in use while at least one server accepts it, even if the Secret has changed.
 type accounts struct {
 	client client.Client
 	live   client.Reader
@@ -90,9 +90,10 @@ func (a *accounts) lookAgain(ctx context.Context, rc *redisv1.RedisCluster) (pro
 	return known.problem, nil
 }
 
-// refused handles servers that refuse the password in use; others reports whether another server accepts that password. The interval
-// between two reads of the Secret is at least readAgain. stands is true if the Secret was just read and has the password in use: a new pod
-// would accept it. differs is true if the Secret has another password.
+// refused handles servers that refuse the password in use. others reports whether another server accepts that password.
+// If readAgain has passed since the last read of the Secret, refused reads it again. stands reports whether the Secret
+// was read now and has the password in use: a new pod would accept it. differs reports whether the Secret has another
+// password.
 func (a *accounts) refused(ctx context.Context, rc *redisv1.RedisCluster, used server.Access, others bool) (stands, differs bool, err error) {
 	key := client.ObjectKeyFromObject(rc)
 	a.mu.Lock()

@@ -44,7 +44,8 @@ func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in re
 	if set == nil || err != nil {
 		return found, err
 	}
-	// An agent from the time before this field may be unable to report a volume.
+	// If the StatefulSet has no container d3os-volume, its agent may be too old to report a volume. A cluster that
+	// grows volumes then gets the new agent.
 	if image := database.InitImageOf(set, "d3os-agent"); image != "" && (!grows || database.ImageOf(set, "d3os-volume") != "") {
 		found.restore = image
 	}

@@ -63,8 +63,8 @@ func random() (string, error) {
 	return hex.EncodeToString(b), nil
 }
 
-// plan returns the planned Secret of a cluster, or nil if pods read the user's Secret. copied is the password of the user's Secret if pods
-// read a copy.
+// plan returns the planned Secret of a cluster, or nil if pods read the user's Secret directly. If pods read a copy of
+// the user's Secret, copied is the password for that copy.
 func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *unstructured.Unstructured, record topology.Record, copied string) (*unstructured.Unstructured, error) {
 	name, value, keep := copyOf(rc), copied, false
 	switch {
@@ -115,8 +115,10 @@ func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topol
 	return p.known[key], nil
 }
 
-// prove records which servers accept a password: taken if any does, refused if any refuses it. If no server accepts the proven password any
-// more, a user has changed the servers, and the Secret may have their new password. Any other password must be accepted by all servers.
+// prove records whether servers accept the password used: taken if any server accepts it, refused if any server refuses
+// it. While another password is proven, a single refusal refutes the password used. If no server accepts the proven
+// password any more, a user has changed the servers. The proven password is then dropped, because the Secret may have
+// the new one.
 func (p *passwords) prove(rc *redisv1.RedisCluster, used string, taken, refused bool) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()

@@ -15,7 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// keySettings is the key of the ConfigMap <name>-config for those settings of spec.config that running servers change.
+// keySettings is the key of the ConfigMap <name>-config that holds the settings of spec.config that CONFIG SET can
+// change.
 const keySettings = "settings.conf"
 
 // holds delays a changed setting until running servers have accepted it. Only then is the setting written to the file that servers read at
@@ -73,8 +74,9 @@ func (h *holds) file(rc *redisv1.RedisCluster, kept *unstructured.Unstructured) 
 	return result
 }
 
-// judge stores the settings that servers have not applied, and reports whether the next plan holds back fewer settings than the last one.
-// If no server runs, nothing is held back: a value in the file may be the reason. If servers run but none answers, nothing changes.
+// judge stores the settings that servers have not applied, and reports whether the next plan holds back fewer settings
+// than the last one. If no server runs, nothing is held back, because an old value in the file may keep servers from
+// starting. If servers run but none answers, nothing changes.
 func (h *holds) judge(rc *redisv1.RedisCluster, nodes []topology.Node) bool {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: rc.Name}
 	h.mu.Lock()

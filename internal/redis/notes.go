@@ -31,7 +31,8 @@ func ignored(spec *redisv1.RedisClusterSpec) []string {
 	return notes
 }
 
-// affinityOf returns the affinity of the pods. A required node selector next to nodeAffinity counts as a part of nodeAffinity.
+// affinityOf returns the affinity of the pods. In resources of an earlier operator, a required node selector may stand
+// outside of nodeAffinity: affinityOf moves it into nodeAffinity.
 func affinityOf(spec *redisv1.RedisClusterSpec) *corev1.Affinity {
 	given := podOf(spec).Affinity
 	if given == nil {
@@ -47,8 +48,8 @@ func affinityOf(spec *redisv1.RedisClusterSpec) *corev1.Affinity {
 	return affinity
 }
 
-// resourcesOf returns the resources of the Redis container without the storage, and the amount of storage from the spec's resources, or
-// nil. Containers have no storage.
+// resourcesOf returns the resources of the Redis container, without the entry storage, which is not a resource of
+// containers. storage is the amount of that entry, or nil.
 func resourcesOf(spec *redisv1.RedisClusterSpec) (resources *corev1.ResourceRequirements, storage *resource.Quantity) {
 	resources = podOf(spec).Resources.DeepCopy()
 	if resources == nil {

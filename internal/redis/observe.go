@@ -35,8 +35,9 @@ type Observation struct {
 	Record topology.Record
 	// HostIPs holds the address of each pod's Kubernetes node, and Problems the reason why a pod does not start. Both are by pod.
 	HostIPs, Problems map[string]string
-	// Lagging reports whether Kubernetes has not processed the latest StatefulSets yet, so that outdated pods are unknown. Lagging is also
-	// true while servers have settings that the file for their next start lacks.
+	// Lagging reports whether Kubernetes has not processed the latest StatefulSets yet. Until then, it is unknown which
+	// pods are outdated. Lagging is also true if servers have accepted settings that the file for their next start
+	// still lacks.
 	Lagging bool
 	// NoSettings reports whether the ConfigMap with settings (spec.pod[0].configmap) did not exist when the pods started.
 	NoSettings bool
@@ -120,7 +121,8 @@ func (k *Kind) seeClaims(ctx context.Context, rc *redisv1.RedisCluster, obs *Obs
 	return nil
 }
 
-// judgePassword records which servers accept the password, and marks those that a restart would unlock.
+// judgePassword records which servers accept the password. It marks a server as locked if it refuses the password but
+// would accept it in a new pod.
 func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation) error {
 	refuses := func(n topology.Node) bool { return n.Problem == server.NotLetIn }
 	taken := slices.ContainsFunc(obs.Nodes, func(n topology.Node) bool { return n.Reached })
@@ -229,8 +231,9 @@ func isUnserved(pod *corev1.Pod) bool {
 	return true
 }
 
-// neverUp reports whether a container has never served in its pod. It never ran, or it exited at least twice, does not run now, and the pod
-// was never ready. Kubernetes keeps the time since a pod has not been ready: this excludes the exits of a pod that was ready before.
+// neverUp reports whether a container has never served in its pod: it never ran, or it exited at least twice, does not
+// run now, and its pod was never ready. If a pod was ready before, its condition Ready turned False later than
+// neverReadyWithin after its start.
 func neverUp(pod *corev1.Pod, c corev1.ContainerStatus) bool {
 	if c.State.Running != nil {
 		return false
@@ -265,7 +268,8 @@ func isStuck(pod *corev1.Pod) bool {
 	})
 }
 
-// neverReadyWithin limits the time from the start of a pod to its condition Ready=False, if the pod was never ready.
+// neverReadyWithin is the time after the start of a pod within which its condition Ready is set to False if the pod was
+// never ready.
 const neverReadyWithin = 2 * time.Second
 
 // Exit codes of the chart's start.sh if it does not start the server: the data of a pod is lost, the volume belongs to another cluster, or

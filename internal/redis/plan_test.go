@@ -187,7 +187,8 @@ func TestNoBackupWhileParked(t *testing.T) {
 	assert.Assert(t, rc.Spec.Backup.Schedule != "")
 }
 
-// A resource in the form of the earlier operator makes the same pods as a resource in the form of Kubernetes.
+// A resource written for the earlier operator gives the same objects as the sample, after its unsupported version is
+// replaced.
 func TestTheSeedIsTheSample(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../test/testdata/seeds/rediscluster.yaml")
@@ -230,7 +231,8 @@ func TestPlansAreRemembered(t *testing.T) {
 	assert.Assert(t, plan(there{}) != first)
 }
 
-// An operator that starts finds the password in a Secret that lost the operator's label, and names a Secret without any label.
+// An operator that has just started takes the password from a Secret that lost the operator's label. A Secret without
+// any label is an error.
 func TestUnlabelledPassword(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")
@@ -333,8 +335,9 @@ func TestPasswordsAreInTheSecretAlone(t *testing.T) {
 	assert.Equal(t, passwordIn(plan.Secrets[0]), "generated")
 }
 
-// A file shows to the pods of a restored cluster that the cluster was formed. Neither this file nor more shards nor a new agent replaces
-// pods. A formed cluster has the pods of a cluster without restoreFrom, which also start if the store was deleted.
+// The pods of a restored cluster read from a file whether the cluster has begun. A change of that file, more shards,
+// and a new agent leave the pods unchanged. Once the cluster is formed, its pods equal those of a cluster without
+// restoreFrom: they start even if the backup store was deleted.
 func TestPodsStayWhenTheirClusterHasBegun(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "backup")

@@ -114,7 +114,7 @@ func plannedShards(wanted []int, record topology.Record, live func(shard int) (p
 	return planned, nil
 }
 
-// imageOf returns the image of Redis. related replaces the default; empty for none.
+// imageOf returns the image of Redis. If the spec names no image, it returns related, unless related is empty.
 func imageOf(spec *redisv1.RedisClusterSpec, related string) string {
 	repository, image := spec.Repository, given(podOf(spec).MiddlewareImage)
 	if repository == "" && image == "" && spec.Version == "" && related != "" {
@@ -152,7 +152,7 @@ func hasTag(image string) bool {
 	return strings.ContainsAny(image[strings.LastIndex(image, "/")+1:], ":@")
 }
 
-// isSupported reports whether a version of Redis is supported. A text that is not a version counts as new.
+// isSupported reports whether a version of Redis is supported. A text that is not a version counts as supported.
 func isSupported(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

@@ -23,7 +23,7 @@ func TestShards(t *testing.T) {
 		assert.Equal(t, fmt.Sprint(wantedShards(&redisv1.RedisClusterSpec{Replicas: &pods})), want, "%d pods", pods)
 	}
 	assert.Equal(t, fmt.Sprint(wantedShards(&redisv1.RedisClusterSpec{})), "[2 2 2]")
-	for pods := int32(6); pods <= 300; pods++ { // as before smaller clusters were possible
+	for pods := int32(6); pods <= 300; pods++ { // the same shards as in releases that required six pods
 		shards := wantedShards(&redisv1.RedisClusterSpec{Replicas: &pods})
 		assert.Assert(t, len(shards) == int(pods/2) && shards[0] == 2+int(pods%2) && shards[len(shards)-1] == 2, "%d pods: %v", pods, shards)
 	}

@@ -112,7 +112,8 @@ func (v *view) onTheWay() bool {
 	}
 }
 
-// startsAgain reports whether a cluster that was parked has not served all slots since then, and no known problem prevents that.
+// startsAgain reports whether a parked cluster is starting: it has not served all slots yet, and no known problem keeps
+// it from serving them.
 func (v *view) startsAgain() bool {
 	verdict := v.decided.Model.Verdict
 	return !v.wasServed && verdict != topology.SlotsLost && verdict != topology.Inconsistent && v.podProblem() == ""
@@ -167,7 +168,7 @@ func (v *view) password() string {
 		return v.observed.Password + ". No server starts without it: put the password of the servers there"
 	case v.observed.OtherPassword:
 		return fmt.Sprintf("Secret %s has another password than the servers take, and a pod that starts now cannot join them: "+
-			"put the former one back, and change it on the servers first", secretOf(v.rc))
+			"restore the former password in the Secret. To change the password, change it on the servers first", secretOf(v.rc))
 	}
 	return ""
 }
@@ -232,7 +233,7 @@ func (v *view) waitsFor() string {
 		wait = v.decided.Model.Reason
 	}
 	if v.observed.Lagging && wait == "" {
-		wait = "waiting for what was changed to reach Kubernetes"
+		wait = "waiting for Kubernetes to process the changed objects"
 	}
 	return v.account(database.Join(database.Blocked(v.seen.PlanSeen), wait))
 }
@@ -242,8 +243,8 @@ func (v *view) account(rest string) string {
 	return database.Join(v.causes(rest), v.firstUnwell())
 }
 
-// causes adds the reports of servers and Kubernetes before a text. If the text repeats the problem of a pod, the text keeps only the
-// reason.
+// causes puts the reports of servers and Kubernetes before a text. If the text repeats the full problem of a pod, only
+// the reason of the problem stays in the text.
 func (v *view) causes(rest string) string {
 	for _, problem := range v.observed.Problems {
 		if reason, _, found := strings.Cut(problem, ": "); found {
@@ -267,7 +268,7 @@ func (v *view) refusing() string {
 	return strings.Join(all, "; ")
 }
 
-// kept names the server whose volume kept most former files when it started.
+// kept names the pod whose volume has the most former files. The sizes are from the start of the servers.
 func (v *view) kept() []string {
 	var kept []database.Kept
 	for i := range v.observed.Nodes {

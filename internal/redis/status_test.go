@@ -68,7 +68,7 @@ func statusKind(t *testing.T) *Kind {
 	return &Kind{planner: testPlanner(t)}
 }
 
-// Former files that fill a volume are named.
+// The status names the volume with the most former files before they fill it.
 func TestKeptFilesAreNamed(t *testing.T) {
 	t.Parallel()
 	k := statusKind(t)
@@ -330,7 +330,8 @@ func TestMessageBeginsWithTheProblem(t *testing.T) {
 	}
 }
 
-// A pod that states why it does not start is named before a pod that ended without a message. All such pods are counted.
+// The message names a pod that states why it does not start, rather than a pod that ended without a message. It counts
+// all such pods.
 func TestStatedCausesComeFirst(t *testing.T) {
 	t.Parallel()
 	k, rc, obs := statusKind(t), read(t, "minimal"), running()

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// part is the only part of a RedisCluster: the value of the name label on all of its objects. The name of a service has no dot. So a
-	// service with the name redis, of a platform with the cluster's name, selects other pods.
+	// part is the value of the name label on all objects of a RedisCluster, which has only one part. A platform of the
+	// same name may have a service named redis. That service does not select these pods, because the name of a service
+	// has no dot.
 	part = "redis.cluster"
-	// chart is its chart.
+	// chart is the chart of a RedisCluster.
 	chart = "rediscluster"
 )
 
@@ -31,11 +32,12 @@ type planned struct {
 	// Copied reports whether pods read the operator's copy of the user's Secret.
 	Copied bool
 	Shards []int
-	// Settings are the settings in the file that running servers can change.
+	// Settings are those settings in the file for the start of servers that can be changed on running servers.
 	Settings map[string]string
 	Agents   agents
-	// Formed reports whether the cluster has begun, so that nothing is restored any more. Formed is only set for a cluster with a backup to
-	// restore. Restored reports whether that cluster is formed, so that its pods need no store.
+	// Formed and Restored are set only for a cluster with spec.restoreFrom. Formed reports whether the cluster has
+	// begun: from then on, no pod restores the backup. Restored reports whether the cluster is formed: from then on,
+	// its pods need no store.
 	Formed, Restored bool
 	// Parked reports whether the StatefulSets have no pods.
 	Parked bool

@@ -12,12 +12,12 @@ import (
 const (
 	// mostFailures limits the recorded failures of Steps.
 	mostFailures = 256
-	// rowEnds is the time after which a further failure starts a new row of failures.
+	// rowEnds is the time without a failure after which the next failure counts as the first of a row.
 	rowEnds = 10 * time.Minute
 )
 
-// Steps stores failed steps by key: other steps are taken until a failed step is due again. A restart of the operator clears Steps. It is
-// not safe for concurrent use. The zero value is empty.
+// Steps stores failed steps by key, so that other steps are taken until a failed step is due again. A restart of the
+// operator clears it. Steps is not safe for concurrent use. The zero value is empty.
 type Steps[K comparable] struct{ failures map[K]failure }
 
 type failure struct {
@@ -75,7 +75,7 @@ func (b *Steps[K]) Held(now time.Time) iter.Seq2[K, string] {
 	}
 }
 
-// Doubled returns a delay that was doubled a number of times, up to a limit.
+// Doubled returns delay, doubled the given number of times, but at most longest.
 func Doubled(delay time.Duration, times int, longest time.Duration) time.Duration {
 	return min(delay<<min(times, 10), longest)
 }

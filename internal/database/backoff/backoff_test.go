@@ -11,8 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Steps that fail alternately are each delayed: a failure of one step does not end the row of the other step. A row ends with a success, or
-// after a long time.
+// If two steps fail alternately, each is delayed: a failure of one step does not end the row of failures of the other.
+// A row ends with a success, or after a long time without a failure.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)

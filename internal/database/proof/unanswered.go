@@ -14,8 +14,8 @@ import (
 // reset by peer" for a while before the status reports them.
 var ErrClosed = errors.New("connection reset by peer before any answer, as by a mesh with strict mTLS")
 
-// Conn wraps a connection: Read calls closed and returns ErrClosed if the server closes the connection before its first byte. Two readers
-// must not use the connection at the same time.
+// Conn wraps a connection. If the server closes it before it has sent a byte, Read calls closed and returns ErrClosed.
+// Only one goroutine may read at a time.
 func Conn(c net.Conn, closed func(error)) net.Conn { return &conn{Conn: c, closed: closed} }
 
 type conn struct {

@@ -15,7 +15,7 @@ type cluster struct {
 
 	pods   map[int]*Pod
 	claims map[int]*Claim
-	strays map[int]*Claim // claims with data of another cluster that no pod uses; claims omits them
+	strays map[int]*Claim // claims with data of another cluster that no pod uses; they are not in claims
 
 	ids      []ID // IDs of clusters in pods, claims and the record, without duplicates
 	id       ID   // 0 while unknown
@@ -34,12 +34,12 @@ type cluster struct {
 	good, bad []ID // voters with these keys, and voters with other keys
 
 	phase    string // phase of the step; the rule that returns the step sets it
-	ongoing  bool   // the step also occurs while a member is added, replaced or upgraded
+	ongoing  bool   // the step also occurs in other changes: while a member is added, replaced or upgraded
 	waits    []string
 	notes    []string
 	stuck    bool // a user must act
 	rotating bool // certificate authorities are being replaced, and no wait for clients is left
-	markSoon bool // a claim needs another position soon
+	markSoon bool // a claim will soon need a newer position
 	dataLost bool // too many members have lost their data: the others cannot form a quorum
 }
 
@@ -52,7 +52,7 @@ type memberState struct {
 	answer  *Answer // answer of this member; nil if there is none
 }
 
-// lagEntries is the maximum number of log entries that an up-to-date member may still have to apply.
+// lagEntries is the maximum number of log entries by which an up-to-date member may lag behind the others.
 const lagEntries = 5000
 
 func newCluster(want Want, view View) *cluster {
@@ -69,7 +69,8 @@ func newCluster(want Want, view View) *cluster {
 	return c
 }
 
-// sortClaims separates the claims of the cluster from stray claims, and adds a note on each claim that the operator does not change.
+// sortClaims separates stray claims from the claims of the cluster. It adds a note on each stray claim, which the
+// operator does not change, and on each claim with a malformed annotation.
 func (c *cluster) sortClaims(all []Claim) {
 	c.Claims = nil
 	for i := range all {
@@ -89,7 +90,7 @@ func (c *cluster) sortClaims(all []Claim) {
 	}
 }
 
-// identify finds the ids of the cluster in the record, pods and claims.
+// identify finds the ids of all clusters that the record, pods and claims name.
 func (c *cluster) identify() {
 	note := func(id ID) {
 		if id != 0 && !slices.Contains(c.ids, id) {
@@ -112,8 +113,8 @@ func (c *cluster) identify() {
 	}
 }
 
-// readList reads the member list from the member with the highest applied index that a quorum has confirmed. Without a quorum it uses the
-// latest list of any member.
+// readList reads the member list. If a quorum confirms members, it uses the list of the confirmed member that has
+// applied most. Without a quorum, it uses the list of the member that has applied most.
 func (c *cluster) readList() {
 	var best *Answer
 	for i := range c.Pods {
@@ -210,11 +211,11 @@ func (c *cluster) planned() int {
 	return replicas
 }
 
-// isEmpty reports whether the agent in a pod reports a volume without data.
+// isEmpty reports whether the agent in a pod reports that its volume has no data.
 func (p *Pod) isEmpty() bool { return p.Report != nil && p.Report.Volume == VolumeEmpty }
 
-// losesData reports whether the claim of a pod is being deleted although its data may still be needed. The data is not needed if the agent
-// reports an empty volume, or if a quorum has removed the member.
+// losesData reports whether a pod loses data with its claim: the claim is being deleted, and its data may be needed.
+// The data is not needed if the agent reports an empty volume, or if a quorum has removed the member.
 func (c *cluster) losesData(ordinal int) bool {
 	p, claim := c.pods[ordinal], c.claims[ordinal]
 	if p == nil || claim == nil || !claim.Terminating || p.isEmpty() {
@@ -224,7 +225,7 @@ func (c *cluster) losesData(ordinal int) bool {
 	return !c.proven || owner == 0 || c.member(owner) != nil
 }
 
-// leaving returns the names of pods whose data would be deleted with their claims.
+// leaving returns the names of pods that would lose needed data, because their claims are being deleted.
 func (c *cluster) leaving() (found []string) {
 	for ordinal := range MaxReplicas {
 		if c.losesData(ordinal) {

@@ -43,8 +43,8 @@ func Compare(hashes map[ID]Hash, voters int) (good, bad []ID, ok bool) {
 	return good, bad, true
 }
 
-// compare compares the keys of voters while the alarm CORRUPT is raised. The alarm names a member that differs from the leader. It proves
-// nothing, because the keys of the leader itself may be wrong.
+// compare compares the keys of voters while the alarm CORRUPT is raised. The alarm alone does not show which member is
+// wrong: it names a member that differs from the leader, but the leader's keys may be the wrong ones.
 func (c *cluster) compare() {
 	c.alarmed = slices.ContainsFunc(c.alarms, func(a Alarm) bool { return a.Kind == AlarmCorrupt })
 	if !c.alarmed {

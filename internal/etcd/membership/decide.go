@@ -63,7 +63,8 @@ func Decide(want Want, view View) Decision {
 	return Decision{Model: model, Steps: steps, Positions: marked, LookAgain: c.lookAgain(steps, marked)}
 }
 
-// await returns the wait step if no rule has a step, or nil when all members are healthy.
+// await returns the wait step with the reason for the wait, if no rule has a step. It returns nil when all members are
+// healthy.
 func (c *cluster) await(verdict Verdict) []Step {
 	phase := c.phase
 	if phase == "" {
@@ -88,8 +89,8 @@ func (c *cluster) await(verdict Verdict) []Step {
 // restartWithin limits the time in which a pod must serve after its predecessor was deleted. After that, its member counts as failed.
 const restartWithin = 30 * time.Second
 
-// restarts reports two facts. one: exactly one member does not serve, because its pod is new. all: no member serves, because all pods are
-// new. In both cases, none of these pods has a known problem.
+// restarts reports whether new pods are the only reason why members do not serve. one: exactly one member does not
+// serve. all: no member serves. Both are false if a pod that does not serve has a known problem.
 func (c *cluster) restarts(verdict Verdict) (one, all bool) {
 	if verdict != Degraded && verdict != QuorumLost {
 		return false, false
@@ -109,7 +110,8 @@ func (c *cluster) restarts(verdict Verdict) (one, all bool) {
 	return away == 1, away == c.Live
 }
 
-// whyLeaving names the pods that would lose their data because their claims are being deleted, or returns "".
+// whyLeaving names the pods that would lose needed data, because their claims are being deleted. It returns "" if there
+// are none.
 func (c *cluster) whyLeaving() string {
 	leaving := c.leaving()
 	if len(leaving) == 0 {
@@ -180,8 +182,8 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	default: // Complete or Degraded
 	}
 	if c.alarmed && !c.agreed {
-		// A voter that cannot start may be needed for the comparison of keys. Its pod is replaced with a corrected template. Nothing else
-		// changes.
+		// The comparison of keys may need a voter that cannot start. So its pod is replaced with a corrected template.
+		// Nothing else is changed.
 		return rules{c.needed(c.remember), c.revise, c.unblock, c.mendCorrupt}
 	}
 	return rules{
@@ -236,7 +238,7 @@ func (c *cluster) finalPhase(verdict Verdict, settled bool) string {
 	}
 }
 
-// reason explains a verdict: the cause first, cut to causeLength characters, then the details.
+// reason explains a verdict. It begins with the cause, cut to causeLength characters. The details follow.
 func (c *cluster) reason(verdict Verdict) string {
 	text, cause := c.details(verdict), c.cause()
 	if verdict == SplitBrain || cause == "" || strings.HasPrefix(text, cause) {
@@ -264,8 +266,9 @@ func short(text string) string {
 	return strings.TrimRight(before, " ,;:") + cut
 }
 
-// cause returns the first problem of a member or its pod, or "". Problems that Kubernetes, a container or the agent reports come before a
-// missing answer: one pod that does not start makes others wait.
+// cause returns the first problem of a member or its pod, or "". A problem that Kubernetes, a container or the agent
+// reports comes before the problem that a pod does not answer: the silent pod may only wait for the pod with the
+// reported problem.
 func (c *cluster) cause() string {
 	silent := ""
 	judge := func(name string, p *Pod, text string) string {
@@ -330,8 +333,8 @@ func (c *cluster) details(verdict Verdict) string {
 	return strings.Join(c.notes, "; ")
 }
 
-// PhaseAfter returns the phase that follows previous. A cluster that has never been Running stays Creating while its first members are
-// added. A change keeps its phase during steps that also occur in other changes.
+// PhaseAfter returns the phase to show after previous. While the first members of a new cluster are added, the phase
+// stays Creating. During steps that occur in several kinds of changes, the phase of the started change stays.
 func PhaseAfter(previous string, m Model) string {
 	if (m.Ongoing || m.Restarts) && (previous == PhaseScaling || previous == PhaseUpgrading || previous == PhaseRecovering) {
 		return previous

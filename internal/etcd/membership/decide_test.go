@@ -252,8 +252,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The end of each member's data is marked in addition to any other step, because that step may always fail. No mark is written to the claim
-// of the step, and none if the cluster has no quorum or two clusters exist.
+// In addition to any other step, the operator marks a claim with the end of its member's data: the other step may keep
+// failing. It does not mark the claim of that step. It marks none if the cluster has no quorum, or if two clusters
+// exist.
 func TestPositionsAreMarkedNextToAnyStep(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -407,7 +408,8 @@ func TestCauseComesFirst(t *testing.T) {
 	}
 }
 
-// A version that has never run is reverted without a quorum, but only to the minor version of the data.
+// Without a quorum, a version that has never run is replaced by the wanted version, but only within the minor version
+// of the data.
 func TestVersionIsCorrectedWithoutAQuorum(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*scene){"3.6.16": func(*scene) {}, "3.5.35": nil} {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// due returns the first step that has not failed recently. For each skipped step, it adds a note that begins with the cause, because
-// MESSAGE is short. A step that keeps failing blocks neither its rule nor a later rule. It is repeated when it is due.
+// due returns the first step that has not failed recently. For each skipped step, it adds a note. The note begins with
+// the cause, because the column MESSAGE is short. So a step that keeps failing blocks no other step, and is repeated
+// when its delay is over.
 func (c *cluster) due(candidates []Step) []Step {
 	for _, step := range candidates {
 		if step.Action == ActionWait && step.Message == "" {
@@ -24,8 +25,8 @@ func (c *cluster) due(candidates []Step) []Step {
 	return nil
 }
 
-// needed wraps a rule whose steps later rules rely on. While all of these steps fail, the later rules only replace pods in which nothing
-// runs.
+// needed returns a rule for steps that later rules rely on. If all of these steps have failed recently, no later rule
+// runs. Only pods in which nothing runs are still replaced (unblock).
 func (c *cluster) needed(rule func() []Step) func() []Step {
 	return func() []Step {
 		steps := rule()

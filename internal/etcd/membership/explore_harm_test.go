@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// harms are operators, agents and plans that each lack one proof, and the faults that show the harm.
+// harms are operators, agents and plans that each lack one proof. Each has the faults after which the missing proof
+// does harm.
 var harms = map[string]struct {
 	decide  func(Want, View) Decision
 	left    budget
@@ -148,7 +149,7 @@ var harms = map[string]struct {
 	}, budget{faults: 3}, "a consent is used twice", oddRecord, "recovered"},
 }
 
-// reportOf returns what the agent of a member's pod reports, or nil.
+// reportOf returns the report of the agent in a member's pod, or nil.
 func reportOf(s *memberState) *Report {
 	if s.pod == nil {
 		return nil
@@ -156,7 +157,7 @@ func reportOf(s *memberState) *Report {
 	return s.pod.Report
 }
 
-// The exploration detects the harm of each fault and of each missing rule.
+// Without any of these proofs, the exploration finds harm.
 func TestExploreFindsHarm(t *testing.T) {
 	t.Parallel()
 	for name, c := range harms {

@@ -41,8 +41,8 @@ func pairOf(t *testing.T, a, b faultKind, stale uint8) world {
 	return w
 }
 
-// TestExplorePairs runs every sequence of two faults, of each pair of kinds, at any moment during the repair of the first fault. The gate
-// runs a tenth of the pairs.
+// TestExplorePairs runs all pairs of kinds of faults. The second fault happens at any moment during the repair of the
+// first. The gate runs a tenth of the pairs.
 func TestExplorePairs(t *testing.T) {
 	t.Parallel()
 	i, most := 0, 40_000
@@ -69,7 +69,7 @@ func TestExplorePairs(t *testing.T) {
 	}
 }
 
-// If a proof is disabled, some pair of faults shows the harm.
+// If one of these proofs is disabled, a pair of faults does harm.
 func TestExplorePairsFindHarm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// exploration visits every reachable state of a world. It looks for harm, and for states from which the operator does not recover. It
-// stores states as 64-bit hashes.
+// exploration visits every reachable state of a world. It looks for harm, and for states from which the operator does
+// not bring the cluster back. It stores states as 64-bit hashes.
 type exploration struct {
 	t       *testing.T
 	seed    maphash.Seed
@@ -101,7 +101,8 @@ func cramped(t *testing.T, replicas int, faults uint16, left budget) world {
 	return w
 }
 
-// recovered returns a world of three members that was recovered from one of them. The spec still has the consent.
+// recovered returns a world of three members after a recovery from one of them. The spec still has the consent to that
+// recovery.
 func recovered(t *testing.T, left budget) world {
 	t.Helper()
 	w := odd(t, 3, oddRecord, budget{})
@@ -147,7 +148,7 @@ func explore(t *testing.T, first world, most int, decide func(Want, View) Decisi
 	return e
 }
 
-// moved describes a move of progress.
+// moved describes the i-th change of progress.
 func moved(i int) string {
 	return []string{"pod comes or goes: ", "agent: ", "reads its Secrets: ", "joins: "}[i%4] + names[i/4]
 }
@@ -163,8 +164,8 @@ func (e *exploration) add(w world, from int32, how string) {
 	e.queue = append(e.queue, numbered{w, int32(len(e.how) - 1)})
 }
 
-// operator runs a pass of the operator. The pass runs its step, or another operator delays the step and runs it later. The model needs no
-// crash before a step: the state stays the same, and the next pass observes again.
+// operator runs a pass of the operator. Its step is run now, or another operator delays it and runs it later. A crash
+// before a step needs no event in the model: the state stays the same, and the next pass observes it again.
 func (e *exploration) operator(w numbered) {
 	decision := e.decide(w.want(), w.view())
 	e.take(w, decision.Steps)
@@ -229,8 +230,8 @@ func (e *exploration) keep(step mStep) uint16 {
 	return uint16(len(e.held) - 1)
 }
 
-// settles runs a world without faults until all members are healthy. That must happen if a quorum has its data. If no quorum has its data
-// and none runs, the members of etcd must not change.
+// settles runs a world without faults until nothing changes. If a quorum still has its data, all members must be
+// healthy then. Otherwise, if no quorum runs, the member list must be unchanged.
 func (e *exploration) settles(begin numbered) {
 	w := begin.world
 	w.held = 0
@@ -238,7 +239,7 @@ func (e *exploration) settles(begin numbered) {
 	all, _, intact := w.voters()
 	possible := all == 0 || intact >= quorum(all)
 	if !possible && w.token {
-		return // explored separately
+		return // recoveries are explored separately
 	}
 	members := w.members
 	var path []uint64
@@ -294,7 +295,8 @@ func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
 	}
 	all, run, _ := w.voters()
 	if w.lacksRoom(w.replicas-1) && all == run && w.members != ([spots + 1]mMember{}) {
-		// The running pods must equal those of a complete cluster, unless replacing them would stop the cluster.
+		// The pods that run must be those of a complete cluster, and up to date. The exception: replacing a pod would
+		// stop the cluster.
 		unfinished := w.rotation.wanted || w.rotation.phase != 0
 		for i := range w.pods {
 			unfinished = unfinished || w.pods[i].phase != none && w.pods[i].revision != w.revision
@@ -371,8 +373,8 @@ func difference(a, b world) string {
 	return "something"
 }
 
-// TestExplore runs every sequence of a few faults, changes and delayed steps, until the operator rests, within the budgets. The gate visits
-// the nearest states. The full run has larger budgets.
+// TestExplore runs every sequence of faults, changes and delayed steps that the budgets allow, until the operator
+// rests. The gate visits the nearest states. The full run has larger budgets.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	type begin struct {

@@ -35,7 +35,7 @@ func (c *cluster) form() []Step {
 		return c.wait(PhasePending, "the first pod does not exist yet")
 	case first.Report.Used == TicketSeed:
 		// The ticket was used, but no cluster exists. The former content of the empty volume is unknown.
-		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it began a cluster, and its volume is empty again before the cluster was there", first.Name)
+		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it began a cluster, and its volume is empty again before the cluster existed", first.Name)
 	case first.Ticket != TicketSeed:
 		return c.do(PhaseCreating, Step{Action: ActionTicket, Pod: first.place(), Ticket: TicketSeed}, "let %s form the cluster", first.Name)
 	default:
@@ -43,8 +43,8 @@ func (c *cluster) form() []Step {
 	}
 }
 
-// remember records two facts that could otherwise only be guessed: the ID of the cluster and, if the resource was recreated over retained
-// claims, the number of pods with data.
+// remember records facts that could otherwise only be guessed: the ID of the cluster, and the number of pods with data.
+// The latter is needed if the resource was recreated and its claims were retained.
 func (c *cluster) remember() []Step {
 	replicas := c.Record.Replicas
 	if c.Record.Cluster == 0 && replicas <= 1 {
@@ -54,7 +54,7 @@ func (c *cluster) remember() []Step {
 			}
 		}
 	}
-	for _, s := range c.members { // the list may lack a quorum's confirmation: an unneeded pod does no harm
+	for _, s := range c.members { // also from a list that no quorum confirms, because a pod too many does no harm
 		replicas = max(replicas, s.ordinal+1)
 	}
 	version := c.Record.Version
@@ -70,7 +70,7 @@ func (c *cluster) remember() []Step {
 	}
 	record := c.Record
 	record.Cluster, record.Replicas, record.Version = c.id, replicas, version
-	for i := range c.Claims { // a used token counts as used even if the record is lost
+	for i := range c.Claims { // used tokens are restored, in case the record was lost
 		for token := range strings.FieldsSeq(c.Claims[i].Tokens) {
 			if all := strings.Fields(record.Tokens); !slices.Contains(all, token) && len(all) < keptTokens {
 				record.Tokens = strings.Join(append([]string{token}, all...), " ") // the latest token stays last
@@ -84,7 +84,8 @@ func (c *cluster) remember() []Step {
 	return c.do(c.creating(), Step{Action: ActionRecord, Record: &record, Was: c.Record}, "write down that this is cluster %s, with %d pods", c.id, replicas)
 }
 
-// scheme returns the scheme of the members' peer URLs, or the recorded scheme. The next change of the record stores it.
+// scheme returns the scheme in the members' peer URLs, or else the recorded scheme. It is stored with the next change
+// of the record.
 func (c *cluster) scheme() string {
 	for _, s := range c.members {
 		if s.ordinal >= 0 {
@@ -103,8 +104,9 @@ func (c *cluster) creating() string {
 	return PhaseDegraded
 }
 
-// formed revokes tickets that must not be used again: tickets to seed, and tickets of a completed recovery. After a recovery, the
-// survivor's data may be older than the position on its claim. No other rule lowers a position.
+// formed revokes tickets that must not be used a second time: the ticket to seed, and those of a completed recovery. It
+// is also the only rule that lowers the position on a claim: after a recovery, the survivor's data may be older than
+// that position.
 func (c *cluster) formed() (steps []Step) {
 	for _, s := range c.members {
 		if c.Record.Survivor == "" || s.answer == nil || s.claim == nil || s.claim.Terminating || s.pod.Name != c.Record.Survivor {
@@ -129,8 +131,8 @@ func (c *cluster) formed() (steps []Step) {
 const (
 	// markEvery is the minimum time between two updates of a claim's position.
 	markEvery = 2 * time.Second
-	// fewEntries is the number of entries by which an idle cluster may be ahead of the positions on its claims, for example after members
-	// have joined.
+	// fewEntries limits the lag of positions in an idle cluster. If a claim's position lags by fewer entries, for
+	// example after members have joined, another pass soon writes the new position.
 	fewEntries = 100
 )
 
@@ -153,8 +155,8 @@ func (c *cluster) mark() (steps []Step) {
 	return steps
 }
 
-// markPositions annotates a claim with the last log entry of the claim's data. It does not change the cluster and is not shown to users. It
-// runs in addition to any other step, unless that step changes the same claim.
+// markPositions returns a step that annotates a claim with the last log entry of its data. The step does not change the
+// cluster and is not shown to users. It runs in addition to any other step, unless that step changes the same claim.
 func (c *cluster) markPositions(steps []Step) (marks []Step) {
 	if !c.proven || len(c.ids) > 1 || c.Record.Survivor != "" {
 		return nil
@@ -191,10 +193,14 @@ func (c *cluster) markClaim(s *memberState, mark Mark) Step {
 	return Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: s.place()}
 }
 
-// unblock replaces two kinds of pods that cannot start and run no etcd. First: pods of an old revision, because a revision that does not
-// start must not block the rollout of its fix. Second: pods whose claim is being deleted and whose data is not needed, because they would
-// wait forever. A pod stays if its data may be needed, or while no quorum has the same keys. While a quorum is proven, the pod of a voter
-// also stays if the latest revision failed on another voter: the former revision may serve again.
+// unblock replaces two kinds of pods that cannot start and run no etcd:
+//
+//   - pods of an old revision, because a revision that does not start must not block the rollout of its fix;
+//   - pods whose claim is being deleted and whose data is not needed, because they would wait forever.
+//
+// It keeps a pod in three cases: its data may be needed; its claim is being deleted while no quorum has the same keys;
+// or the latest revision has failed on another voter while a quorum is proven, so that the old revision may serve
+// again.
 func (c *cluster) unblock() (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
@@ -205,7 +211,7 @@ func (c *cluster) unblock() (steps []Step) {
 		}
 		step := p.deletePod()
 		if c.proven && leaves {
-			step.Via, step.Expect = c.requestTarget(nil), c.list // a quorum has removed the member that owned the data
+			step.Via, step.Expect = c.requestTarget(nil), c.list // a quorum must have removed the member that owned the data
 		}
 		switch {
 		case !leaves && c.mayServeAgain(p):

@@ -18,11 +18,12 @@ type fate int
 const (
 	unknown fate = iota // the member may return with its data
 	alive               // the member answers
-	lost                // its data is lost, or was replaced by data without an owner
+	lost                // its data is lost, or its volume has data of a removed member
 	swapped             // its pod has the data of another member of the cluster
 )
 
-// fateOf returns the fate of a member. Only the report of the agent in the member's pod can prove that the member is lost.
+// fateOf returns the fate of a member and the reason. Only the report of the agent in its pod can prove that its data
+// is lost.
 func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	switch {
 	case s.answer != nil:
@@ -51,7 +52,7 @@ func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	}
 }
 
-// whyLost explains a missing quorum and names the user's options.
+// whyLost explains why there is no quorum, and names the user's options.
 func (c *cluster) whyLost() string {
 	if len(c.voters) == 0 {
 		return c.whySilent()
@@ -139,7 +140,7 @@ func (c *cluster) whySilent() string {
 	return "no member answers: " + strings.Join(trouble, "; ")
 }
 
-// isOld reports whether a pod's volume has data of the cluster that is older than the last data of its member.
+// isOld reports whether a pod's volume has older data of the cluster than its member had last.
 func (p *Pod) isOld(cluster ID) bool {
 	return p.Report != nil && p.Report.Volume == VolumeData && p.Report.Outdated != "" && p.Report.Cluster == cluster
 }
@@ -149,8 +150,11 @@ func (p *Pod) isSilent(cluster ID) bool {
 	return p.Answer == nil && p.Report == nil && p.Watched != nil && p.Watched.Volume == VolumeData && p.Watched.Cluster == cluster
 }
 
-// candidates returns the pods from which a user may recover data, the longest log first. In such a pod, a voter answers; or a voter runs
-// and has found no quorum since its start; or the agent waits with undamaged data, which may be outdated or belong to a removed member.
+// candidates returns the pods from which a user may recover data, the longest log first. There are three kinds:
+//
+//   - a voter of the cluster answers in the pod;
+//   - etcd runs on data of the cluster, but has found no quorum since its start;
+//   - the agent waits with undamaged data of the cluster, which may be outdated or belong to a removed member.
 func (c *cluster) candidates() []*Pod {
 	var found []*Pod
 	for ordinal := range MaxReplicas {
@@ -177,7 +181,7 @@ func (c *cluster) candidates() []*Pod {
 	return found
 }
 
-// position returns the end of the log in a pod.
+// position returns the position of the last log entry in a pod.
 func (p *Pod) position() Position {
 	if p.Answer != nil {
 		return Position{Term: p.Answer.Term, Index: max(p.Answer.Index, p.Answer.Applied)}
@@ -188,8 +192,8 @@ func (p *Pod) position() Position {
 	return p.Report.Position
 }
 
-// isUsed reports whether a token was used for a recovery of this cluster. Claims and volumes also record tokens, because they outlive the
-// record.
+// isUsed reports whether a token was already used for a recovery of this cluster. Claims and volumes also have the
+// tokens, because they may outlive the record.
 func (c *cluster) isUsed(token string) bool {
 	if hasToken(c.Record.Tokens, token) {
 		return true
@@ -217,9 +221,10 @@ func (c *cluster) lastToken() string {
 	return all[len(all)-1]
 }
 
-// recover continues with the data of one member, or without data, if a user consents. A token allows one recovery. Each other voter must
-// answer, or its data must be proven lost: otherwise a voter that returns could form a quorum of the old cluster, so that two clusters
-// exist. A new token restarts the recovery, even if the previous survivor is lost.
+// recover continues with the data of one member, or without data, if a user consents. A token is valid for one
+// recovery; a new token restarts the recovery, even if the previous survivor is lost. The recovery waits until every
+// other voter answers, or its data is proven lost: otherwise such a voter could return and form a quorum of the old
+// cluster, and two clusters would exist.
 func (c *cluster) recover() []Step {
 	consent := c.want.Recovery
 	if consent.Token == "" || c.isUsed(consent.Token) {
@@ -246,7 +251,7 @@ func (c *cluster) recover() []Step {
 			if steps := c.endForce(p); len(steps) > 0 {
 				return steps
 			}
-			// The pod of the survivor stays, even if a smaller cluster was wanted.
+			// The pod of the survivor is kept, even if it was about to be removed for a smaller cluster.
 			return c.record(PhaseRecovering, func(r *Record) {
 				r.Tokens, r.Survivor, r.Replicas = addToken(r.Tokens, consent.Token), p.Name, max(r.Replicas, p.Ordinal+1)
 			}, "begin the recovery %s: continue with the data of %s", consent.Token, p.Name)
@@ -286,8 +291,8 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 	return ""
 }
 
-// endForce deletes the pod that a previous recovery allows to continue alone. The pod's ticket is deleted with it: two members must never
-// continue alone.
+// endForce deletes pods that a previous recovery has allowed to continue alone. Their tickets are deleted with them.
+// Otherwise two members could continue alone.
 func (c *cluster) endForce(but *Pod) (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
@@ -303,7 +308,7 @@ func (c *cluster) endForce(but *Pod) (steps []Step) {
 	return steps
 }
 
-// votes returns the number of pods in which a voter answers.
+// votes returns the number of candidates in which a member of the list answers.
 func (c *cluster) votes(pods []*Pod) int {
 	n := 0
 	for _, p := range pods {
@@ -314,7 +319,8 @@ func (c *cluster) votes(pods []*Pod) int {
 	return n
 }
 
-// running returns the number of pods in which a voter answers, or runs without answering.
+// running returns the number of candidates in which etcd runs: a member of the list answers, or etcd does not answer
+// yet.
 func (c *cluster) running(pods []*Pod) int {
 	n := c.votes(pods)
 	for _, p := range pods {
@@ -325,8 +331,8 @@ func (c *cluster) running(pods []*Pod) int {
 	return n
 }
 
-// force allows the survivor to continue alone. Before that, it marks the token as used on the claims, because the record may be lost. The
-// agent restarts etcd when it reads the ticket, so no pod is deleted.
+// force allows the survivor to continue alone. Before that, it marks the token as used on the claims, because the
+// record may be lost. The survivor's pod is not deleted: its agent reads the ticket and restarts etcd.
 func (c *cluster) force() (steps []Step) {
 	token := c.lastToken()
 	for i := range c.Claims {
@@ -368,8 +374,8 @@ func (c *cluster) force() (steps []Step) {
 	}
 }
 
-// beginAgain resets a cluster of which no data is left. It removes the traces of the old cluster first, so that the next operator can
-// continue after a crash.
+// beginAgain resets a cluster of which no data is left. It removes the marks on the claims before it resets the record.
+// So after a crash, the next operator can continue.
 func (c *cluster) beginAgain() (steps []Step) {
 	for ordinal := range c.planned() {
 		p := c.pods[ordinal]

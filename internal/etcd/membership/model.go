@@ -44,10 +44,11 @@ const (
 type Model struct {
 	Verdict Verdict
 	Phase   string
-	// Ongoing reports whether the step occurs in several kinds of changes. In that case, the phase stays that of the started change.
+	// Ongoing reports whether the step occurs in several kinds of changes. If so, the phase of the started change
+	// stays.
 	Ongoing bool
-	// Restarts reports whether exactly one member does not serve, because its pod is new. In that case, the phase stays that of the started
-	// change.
+	// Restarts reports whether exactly one member does not serve, because its pod is new. If so, the phase of the
+	// started change stays.
 	Restarts bool
 	// Starts reports whether no member serves because all pods are new, and none of them has a known problem. This is the case when a
 	// parked cluster starts.

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A change has the same phase from its first step to its last, although members are added and replaced by the same steps.
+// The phase stays the same from the first step of a change to its last, although several changes have the same steps.
 func TestPhaseOfAChange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -84,7 +84,7 @@ func TestPhaseOfAChange(t *testing.T) {
 	}
 }
 
-// ends marks a pod as being deleted. Its etcd shuts down, and closes a connection before it answers.
+// ends marks a pod as being deleted. Its etcd shuts down, and closes connections without an answer.
 func ends(pod int) func(*scene) {
 	return func(s *scene) {
 		s.down(pod)
@@ -105,7 +105,8 @@ func (s *scene) vacate(pod int) {
 	s.view.Pods[pod].Report.Cluster, s.view.Pods[pod].Report.Member = clusterID, ID(pod+1)
 }
 
-// Certificate authorities are replaced in phases. A phase begins when every member has completed the previous one.
+// Certificate authorities are replaced in phases. The next phase begins only when every member has completed the
+// present one.
 func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 	t.Parallel()
 	at := func(phase AuthorityPhase) func(*scene) {
@@ -190,8 +191,8 @@ func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 	}
 }
 
-// A recovery may continue with the data of a pod that was about to be removed for a smaller cluster. In that case, the record plans the pod
-// again, so that the StatefulSet does not remove it.
+// A recovery may continue with a pod that was about to be removed for a smaller cluster. Then the record gets the
+// number of pods that includes this pod, so that the StatefulSet does not remove it.
 func TestRecoveryKeepsThePodOfTheSurvivor(t *testing.T) {
 	t.Parallel()
 	s := newScene()
@@ -209,7 +210,8 @@ func TestRecoveryKeepsThePodOfTheSurvivor(t *testing.T) {
 	assert.Equal(t, pods, 2)
 }
 
-// A pod is replaced only if the member list equals the list of the decision. If a voter was added, the other voters may be no quorum.
+// The step that replaces a pod requires the member list of the decision. If a voter has been added since, the other
+// voters may not be a quorum.
 func TestReplacedPodNeedsTheMemberList(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*scene){func(s *scene) { s.view.Pods[1].Outdated = true }, func(s *scene) { s.view.Pods[1].Outdated = true; s.down(1) }} {
@@ -222,8 +224,8 @@ func TestReplacedPodNeedsTheMemberList(t *testing.T) {
 	}
 }
 
-// A claim that is being deleted does not prevent parking if its data belongs to a removed member. A learner that was never started has no
-// data.
+// A claim that is being deleted with data of a removed member does not keep a cluster from being parked. The new
+// learner at that ordinal must not have started, because it has data otherwise.
 func TestLearnerWithoutDataKeepsNoClaim(t *testing.T) {
 	t.Parallel()
 	for name, started := range map[string]string{"never started": "", "started": "p-3"} {
@@ -263,8 +265,8 @@ func TestCauseIsCutOnce(t *testing.T) {
 	}
 }
 
-// The number of pods and the version are derived from claims with data of the recorded cluster. A claim with a malformed annotation may
-// have data, but counts only while no record names the cluster.
+// Planned derives the number of pods and the version from the claims with data of the recorded cluster. A claim with a
+// malformed annotation may have data. It counts only while the record names no cluster.
 func TestPlanned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -149,7 +149,7 @@ func (r *processes) any(within time.Duration, w *world, call func(context.Contex
 	return err
 }
 
-// list returns the member list in the form of the model. All running voters must return the same list.
+// list returns the member list in the notation of the model. All running voters must return the same list.
 func (r *processes) list(w *world) (string, error) {
 	said := ""
 	for _, c := range r.clients(w) {
@@ -202,9 +202,9 @@ func (r *processes) until(what string, holds func() error) {
 	}
 }
 
-// Plain etcd starts as its former member on an empty volume and votes, so an acknowledged write is lost. The agent prevents that
-// (test/etcdcluster, TestDataOfThePast). If a later version of etcd refuses to start, this test fails. The test only concerns etcd, so the
-// gate omits it.
+// Plain etcd loses an acknowledged write: on an empty volume, it starts as its former member, and votes. The agent
+// prevents that (test/etcdcluster, TestDataOfThePast). If a later version of etcd refuses to start, this test fails. It
+// tests only etcd, so the gate omits it.
 func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -224,8 +224,8 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 			return err
 		})
 	}
-	// The second member must have the cluster's version before it is killed; otherwise the third cannot rejoin. The log of the second
-	// member certainly has all entries that were committed before its last write.
+	// Before the second member is killed, it must know the cluster's version: otherwise the third cannot rejoin. After
+	// that, its log certainly has all entries that were committed before its last write.
 	put("first")
 	r.until("the second member knows the version of the cluster", func() error {
 		version, err := http.Get("http://" + r.ips[1] + ":2379/version")
@@ -254,7 +254,7 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	r.wipe(2)
 	r.start(1, "existing", members...)
 	r.until("a quorum answers", func() error {
-		if !r.places[2].process.Runs() { // etcd ends unless the other member serves its peers
+		if !r.places[2].process.Runs() { // etcd ends until the other member serves its peers
 			r.start(2, "existing", members...)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -5,7 +5,8 @@ package membership
 
 import "slices"
 
-// broken returns the reason why a voter must be replaced, with the evidence; "" if the voter needs no replacement.
+// broken returns the reason why a voter must be replaced, and the evidence that package server checks again. why is ""
+// if the voter stays.
 func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	is, why := c.fateOf(s)
 	switch {
@@ -20,7 +21,7 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	if after <= 0 || !s.pod.Crashing || s.pod.NotReadyFor < after {
 		return "", ""
 	}
-	// If no healthy member runs the same revision, the cause may be the revision's image, flag or limit.
+	// If no healthy member runs the same revision, the revision may be the cause: its image, a flag, or a limit.
 	if !slices.ContainsFunc(c.healthyBut(s), func(other *memberState) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
 		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the template may be wrong (%s). "+
 			"Take the last change of the spec back; or, if it is the volume that is wrong, delete its claim and its pod", s.name(), s.pod.trouble())
@@ -29,8 +30,8 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	return "it has not started for " + after.String() + ": " + s.pod.trouble(), EvidenceCrashing
 }
 
-// removeLost removes voters with lost data while the other voters form a quorum. It must run before a member is added: etcd counts lost
-// members when it checks whether a quorum is connected.
+// removeLost removes voters with lost data while the other voters form a quorum. It must run before a member is added:
+// etcd adds a member only if a quorum is connected, and counts the lost members as not connected.
 func (c *cluster) removeLost() (steps []Step) {
 	for _, s := range c.voters {
 		if s.ordinal < 0 || c.healthy(s) {
@@ -66,8 +67,9 @@ func (c *cluster) remove(s *memberState, healthy []*memberState) Step {
 	return Step{Action: ActionRemove, Member: s.ID, Via: c.requestTarget(s), Expect: c.list, Healthy: places(healthy), Ordinal: s.ordinal}
 }
 
-// learner completes a started change. An added member gets its ticket, and becomes a voter when it has the data. A failed learner is
-// removed without a loss, because it never had a vote. While a learner waits, later rules still run.
+// learner completes the start of an added member: the learner gets its ticket, and becomes a voter when it has the
+// data. A learner that fails is removed. That loses nothing, because a learner never had a vote. While a learner waits,
+// later rules still run.
 func (c *cluster) learner() (steps []Step) {
 	for _, s := range c.learners {
 		if s.ordinal < 0 {
@@ -83,7 +85,8 @@ func (c *cluster) learner() (steps []Step) {
 	return steps
 }
 
-// busy reports whether a learner is receiving data. A learner that does not start does not block the replacement of voters.
+// busy reports whether a learner may be receiving data. A learner that does not start does not count, so that voters
+// can be replaced.
 func (c *cluster) busy() bool {
 	return slices.ContainsFunc(c.learners, func(s *memberState) bool {
 		return s.answer != nil || s.pod != nil && s.pod.Running && s.pod.Report == nil
@@ -114,7 +117,7 @@ func (c *cluster) promote(phase string, s *memberState) []Step {
 	switch {
 	case s.Name == "":
 		return c.wait(phase, "%s joins the cluster", s.name())
-	case c.behind[s] || c.requestTarget(s) == (Place{}): // without a voter's answer, the learner's lag is unknown
+	case c.behind[s] || c.requestTarget(s) == (Place{}): // if no voter answers, it is unknown how much the learner lacks
 		return c.wait(phase, "%s gets the data", s.name())
 	default:
 		return c.do(phase, Step{Action: ActionPromote, Member: s.ID, Via: c.requestTarget(s), Expect: c.list, Healthy: []Place{s.place()}, Ordinal: s.ordinal},
@@ -122,7 +125,7 @@ func (c *cluster) promote(phase string, s *memberState) []Step {
 	}
 }
 
-// startLearner starts a learner that does not answer.
+// startLearner returns the step that starts a learner which does not answer.
 func (c *cluster) startLearner(phase string, s *memberState) []Step {
 	p := s.pod
 	switch {
@@ -146,7 +149,7 @@ func (c *cluster) startLearner(phase string, s *memberState) []Step {
 	}
 }
 
-// startUnseen starts a learner whose agent does not report.
+// startUnseen returns the step for a learner whose agent does not report.
 func (c *cluster) startUnseen(phase string, s *memberState) []Step {
 	p := s.pod
 	switch {
@@ -168,23 +171,25 @@ func (c *cluster) runsRemoved(p *Pod) bool {
 	return p.Answer != nil && p.Answer.Cluster == c.id && c.member(p.Answer.Member) == nil
 }
 
-// applyGap is the maximum number of entries by which etcd may lag behind the commit index. Above it, etcd refuses all requests, including
-// those with which a member begins to serve (maxGapBetweenApplyAndCommitIndex in etcd's server/etcdserver, 3.4 to 3.6). A member that has
-// received a snapshot counts the snapshot as applied only after the next entry. Without writes, there is no next entry.
+// applyGap is the maximum number of log entries that etcd may have committed and not applied. Above it, etcd refuses
+// all requests, even those with which a member begins to serve (maxGapBetweenApplyAndCommitIndex in etcd's
+// server/etcdserver, 3.4 to 3.6). A member that has received a snapshot counts the snapshot as applied only after the
+// next entry. Without writes, there is no next entry.
 const applyGap = 5000
 
-// isBeyondGap reports whether the log is so long that a member which has received a snapshot waits for one more entry.
+// isBeyondGap reports whether the log is longer than applyGap. A member that has received a snapshot of such a log
+// serves only after one more entry.
 func (c *cluster) isBeyondGap() bool {
 	return slices.ContainsFunc(c.voters, func(s *memberState) bool { return s.answer != nil && s.answer.Index > applyGap })
 }
 
-// letJoin gives a ticket to a learner that waits with an empty volume. Before that, it marks the claim with the learner's ID. If the
-// learner never answers, the mark shows that the claim's data is not needed.
+// letJoin gives a ticket to a learner that waits with an empty volume. Before that, it marks the claim with the
+// learner's ID. So if the learner is removed before it answers, the mark shows that the claim's data is not needed.
 func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	p := s.pod
 	switch {
 	case s.claim == nil || s.claim.Terminating:
-		return c.wait(phase, "%s is to start with a new claim", p.Name)
+		return c.wait(phase, "%s waits for a new claim", p.Name)
 	case s.claim.Member != s.ID:
 		mark := Mark{Cluster: c.id, Member: s.ID, Version: c.Record.Version, Tokens: c.Record.Tokens}
 		return c.do(phase, Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: p.place()},
@@ -197,7 +202,7 @@ func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	}
 }
 
-// inside reports whether an ordinal certainly had a member before, because a higher ordinal has one.
+// inside reports whether a higher ordinal has a voter. If so, this ordinal had one before, too.
 func (c *cluster) inside(ordinal int) bool {
 	for _, s := range c.voters {
 		if s.ordinal > ordinal {
@@ -218,13 +223,13 @@ func (c *cluster) strangers() []Step {
 	return nil
 }
 
-// clear deletes the volumes of removed members, so that new members can start there. It deletes the claim before the pod: otherwise the
-// pod's replacement would wait forever for a claim that is being deleted.
+// clear deletes the volumes of removed members, so that new members can start at their ordinals. It deletes the claim
+// first and the pod second: a new pod would wait forever for a claim that is being deleted.
 func (c *cluster) clear() (steps []Step) {
 	for ordinal := range MaxReplicas {
 		planned := c.planned()
 		if c.at[ordinal] != nil || ordinal >= c.want.Replicas && (ordinal < planned || c.pods[ordinal] != nil) {
-			continue // in use, or deleted together with its pod
+			continue // a member uses the volume, or the volume is deleted after its pod
 		}
 		phase := PhaseRecovering
 		if ordinal >= c.want.Replicas {
@@ -241,7 +246,8 @@ func (c *cluster) isFree(ordinal int) bool {
 	return s == nil || s.Learner && s.Name == "" && s.answer == nil
 }
 
-// clearLeaving completes the deletion of claims that keep a cluster from being parked.
+// clearLeaving replaces the pods whose claims are being deleted with the data of removed members, because such claims
+// keep a cluster from being parked.
 func (c *cluster) clearLeaving() (steps []Step) {
 	for ordinal := range MaxReplicas {
 		if claim := c.claims[ordinal]; c.proven && claim != nil && claim.Terminating && c.isFree(ordinal) {

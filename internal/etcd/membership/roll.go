@@ -5,10 +5,11 @@ package membership
 
 import "slices"
 
-// roll replaces one pod of an old revision at a time, while every voter is healthy. Followers come first. The leader is replaced after it
-// has transferred the leadership. A voter that does not answer precedes all others, because its replacement loses nothing. A voter that
-// trusts other certificate authorities than those in its Secrets is replaced like a pod of an old revision. The next pod is replaced after
-// all others have been healthy for some time, so that a failing change affects only one member.
+// roll replaces one pod of an old revision at a time, while every voter is healthy. Followers come first. Then the
+// leader transfers the leadership, and is replaced. A voter that does not answer comes before all others, because its
+// replacement loses nothing. A voter that does not trust exactly the certificate authorities in its Secrets counts as
+// one of an old revision. Before the next pod, all other pods must have been ready for WellFor, so that a failing
+// change affects only one member.
 func (c *cluster) roll() (steps []Step) {
 	failed := c.failed()
 	switch {
@@ -52,7 +53,8 @@ func (c *cluster) roll() (steps []Step) {
 	}
 }
 
-// outdated returns the voters whose pods must be replaced. It adds a note for each voter whose data would not be safe.
+// outdated returns the voters whose pods must be replaced. If the data of such a voter would not be safe, it adds a
+// note instead.
 func (c *cluster) outdated() (found []*memberState) {
 	for _, s := range c.voters {
 		switch {
@@ -68,7 +70,7 @@ func (c *cluster) outdated() (found []*memberState) {
 	return found
 }
 
-// isSettled reports whether the pod of a voter has been ready without a restart for long enough.
+// isSettled reports whether the pod of a voter has been ready for WellFor without a restart.
 func (c *cluster) isSettled(s *memberState) bool {
 	return c.want.WellFor == 0 || s.pod != nil && s.pod.WellFor >= c.want.WellFor
 }
@@ -85,8 +87,8 @@ func (c *cluster) othersSettled(except *memberState) bool {
 	return true
 }
 
-// failed returns a voter on which the latest revision has failed: a container of its pod ended or cannot start, and the pod has not been
-// settled since. It returns nil if there is none.
+// failed returns a voter on whose pod the latest revision has failed, or nil. The pod is not settled, and one of its
+// containers has ended or cannot start.
 func (c *cluster) failed() *memberState {
 	for _, s := range c.voters {
 		if p := s.pod; p != nil && !p.Outdated && !c.Lagging && !p.Terminating && !c.isSettled(s) && (p.Ended != "" || p.isExplained()) {
@@ -96,13 +98,14 @@ func (c *cluster) failed() *memberState {
 	return nil
 }
 
-// mayServeAgain reports whether the outdated pod of a voter must stay: a quorum is proven, and the latest revision failed on another voter.
+// mayServeAgain reports whether the outdated pod of a voter is kept because its old revision may serve again: a quorum
+// is proven, and the latest revision failed on another voter.
 func (c *cluster) mayServeAgain(p *Pod) bool {
 	s := c.at[p.Ordinal]
 	return p.Outdated && c.proven && !c.alarmed && s != nil && !s.Learner && c.failed() != nil
 }
 
-// failedChange adds a note that the change failed on a member's pod. No further pod is changed.
+// failedChange adds a note that the latest change of the pods failed on a member. No further pod is replaced.
 func (c *cluster) failedChange(on *memberState) []Step {
 	if !slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Outdated }) {
 		return nil
@@ -122,15 +125,15 @@ func (s *memberState) successor() string {
 	return "by one that trusts the certificate authorities of its Secrets"
 }
 
-// deletePod returns the step that deletes a member's pod. The step fails if the member list has changed, because the other members may be
-// no quorum then.
+// deletePod returns the step that deletes a member's pod. The step requires the member list of the decision: with
+// another list, the other members may not be a quorum.
 func (c *cluster) deletePod(s *memberState, others []*memberState) Step {
 	return Step{Action: ActionDeletePod, Pod: s.place(), Via: c.requestTarget(nil), Expect: c.list, Healthy: places(others), Ordinal: s.ordinal}
 }
 
-// revise records the wanted version if no quorum exists, or no quorum has the same keys, provided that the wanted version has the minor
-// version of the data. The recorded version may be the reason why pods do not start: a version with a missing or broken image must not
-// block its fix.
+// revise records the wanted version although no quorum exists, or no quorum has the same keys. The recorded version may
+// be the reason: a version with a missing or broken image must not block its fix. The wanted version must have the
+// minor version of the data.
 func (c *cluster) revise() []Step {
 	if c.want.Version == "" || c.Record.Version == c.want.Version {
 		return nil
@@ -146,7 +149,7 @@ func (c *cluster) revise() []Step {
 	}
 	for _, claim := range c.claims {
 		if claim.Version != "" && minor(claim.Version) == minor(c.want.Version) {
-			return c.record(PhaseUpgrading, func(r *Record) { r.Version = c.want.Version }, "bring etcd back to %s, which the data is of", c.want.Version)
+			return c.record(PhaseUpgrading, func(r *Record) { r.Version = c.want.Version }, "bring etcd back to %s, the version of the data", c.want.Version)
 		}
 	}
 	return nil
@@ -172,7 +175,8 @@ func (c *cluster) upgrade() []Step {
 		return nil
 	}
 	if minor(lowest) == minor(c.want.Version) {
-		// Another patch, or a running version, is recorded immediately: a version that does not start must not block its fix.
+		// Within the minor version that runs, the wanted version is recorded without a wait: a version that does not
+		// start must not block its fix.
 		return c.record(PhaseUpgrading, func(r *Record) { r.Version = c.want.Version }, "bring etcd to %s", c.want.Version)
 	}
 	next, why := NextVersion(lowest, c.want.Version, c.want.Path)

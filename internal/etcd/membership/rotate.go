@@ -8,7 +8,7 @@ import "slices"
 // AuthorityPhase is a phase in the replacement of the certificate authorities.
 type AuthorityPhase string
 
-// The phases. In each, all members accept the certificates of the previous and of the next phase.
+// The phases. In each phase, all members accept the certificates of the phase before and of the phase after it.
 const (
 	AuthoritiesAtRest AuthorityPhase = "AtRest" // one authority of each kind is trusted, and signs
 	AuthoritiesTrust  AuthorityPhase = "Trust"  // the new authorities are trusted as well
@@ -26,7 +26,7 @@ type Authorities struct {
 	Fingerprint Fingerprint
 }
 
-// Trust stores the result of a TLS handshake with a member.
+// Trust is the result of TLS handshakes with a member.
 type Trust struct {
 	Latest bool // the member accepts exactly the authorities in its Secrets
 	Signed bool // its certificates are signed by the present signing authorities
@@ -39,7 +39,8 @@ func (s *memberState) trustsFormer() bool {
 	return s.answer != nil && s.answer.Trust != nil && !s.answer.Trust.Latest
 }
 
-// refuses reports whether a member refuses certificates of the authorities in the Secrets. Such a member would refuse a new pod.
+// refuses reports whether a member refuses certificates of the authorities in the Secrets. It would also refuse a new
+// pod, whose certificate they have signed.
 func (s *memberState) refuses() bool {
 	return s.answer != nil && s.answer.Trust != nil && s.answer.Trust.Refuses
 }
@@ -54,8 +55,9 @@ func (c *cluster) shareAuthority() bool {
 	return c.allWell() && !c.Lagging && !slices.ContainsFunc(c.members, (*memberState).lacksTrust)
 }
 
-// noteAuthority records the authorities whose certificates all members accept, and clears the record when no pod is left. Users see no
-// change. The next authorities are recorded before they sign, so that all members always accept certificates of the recorded authorities.
+// noteAuthority records the authorities whose certificates all members accept, and clears that record when no pod is
+// left. It records the next authorities before they sign. So all members accept certificates of the recorded
+// authorities at any time. The step is not shown to users.
 func (c *cluster) noteAuthority(verdict Verdict) []Step {
 	step, record := Step{Action: ActionRecord, Quiet: true, Was: c.Record}, c.Record
 	switch a := c.Authorities; {
@@ -72,7 +74,7 @@ func (c *cluster) noteAuthority(verdict Verdict) []Step {
 	return []Step{step}
 }
 
-// rotate replaces the certificate authorities. A phase begins when all members have completed the previous phase: they accept the
+// rotate replaces the certificate authorities, phase by phase. The next phase begins when all members accept the
 // authorities in their Secrets (roll has replaced their pods), and show certificates of the signing authorities.
 func (c *cluster) rotate() []Step {
 	a := c.Authorities
@@ -86,7 +88,7 @@ func (c *cluster) rotate() []Step {
 		return nil
 	case a.Phase != AuthoritiesAtRest && !a.Held:
 		c.rotating = false
-		c.note("the certificate authorities are being replaced: clients have the time to read their Secret again")
+		c.note("the certificate authorities are being replaced: clients have time to read their Secret again before the next step")
 		return nil
 	case a.Phase == AuthoritiesTrust && a.Fingerprint != c.Record.Authority:
 		return nil // noteAuthority must run first
@@ -95,7 +97,7 @@ func (c *cluster) rotate() []Step {
 	text := map[AuthorityPhase]string{
 		AuthoritiesAtRest: "make new certificate authorities, and let all trust the former and the new ones",
 		AuthoritiesTrust:  "let the new certificate authorities sign: all members trust them",
-		AuthoritiesSign:   "drop the former certificate authorities: no member shows a certificate of theirs",
+		AuthoritiesSign:   "drop the former certificate authorities: no member shows a certificate that they signed",
 	}
 	return c.do(PhaseUpgrading, step, "%s", text[a.Phase])
 }

@@ -15,7 +15,7 @@ func (c *cluster) vacant() int {
 	return -1
 }
 
-// refill replaces lost members. It runs before the cluster shrinks and before its pods are replaced.
+// refill adds members for those that were lost. It runs before the cluster shrinks and before pods are replaced.
 func (c *cluster) refill() (steps []Step) {
 	for ordinal := range c.want.Replicas {
 		if c.at[ordinal] == nil && c.above(ordinal) {
@@ -28,14 +28,14 @@ func (c *cluster) refill() (steps []Step) {
 	return steps
 }
 
-// mayPause reports whether a healthy voter may be stopped for a moment: the other voters are a quorum, or no pod waits to join. (A waiting
-// pod may never start, and the replaced pod may not be scheduled again.)
+// mayPause reports whether a healthy voter may be stopped for a moment. Either the other voters are a quorum, or no pod
+// waits to join: a waiting pod may never start, and the replaced pod may not be scheduled again.
 func (c *cluster) mayPause(s *memberState) bool {
 	k := c.vacant()
 	return k < 0 || !c.above(k) || len(c.healthyBut(s)) >= quorum(len(c.voters))
 }
 
-// above reports whether the plan already has a pod for an ordinal, so that the ordinal was used before.
+// above reports whether an ordinal is below the planned number of pods. Such an ordinal had a member before.
 func (c *cluster) above(ordinal int) bool {
 	return ordinal < c.planned()
 }
@@ -49,8 +49,9 @@ func (c *cluster) grow() []Step {
 	return c.add(PhaseScaling, k)
 }
 
-// add adds a member at an ordinal. It adds the pod first, so that a pod that cannot be scheduled does not change the membership. When the
-// pod waits with an empty volume, it adds the learner. While the pod is missing, later rules run.
+// add adds a member at an ordinal in two passes. First it adds the pod: a pod that cannot be scheduled must not change
+// the member list. When that pod waits with an empty volume, it adds the learner. While the pod is missing, later rules
+// run.
 func (c *cluster) add(phase string, ordinal int) []Step {
 	planned := c.planned()
 	p := c.pods[ordinal]
@@ -79,15 +80,15 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	}
 	well := c.healthyBut(nil)
 	if need := quorum(len(c.voters) + 1); len(well) < need && len(c.voters) > 1 {
-		// etcd would refuse the member: without it, the others must form a quorum of the new list. A single member may always get a second
-		// one.
-		return c.blocked("%s is not added: %d voters answer, and with it %d would have to", p.Name, len(well), need)
+		// Without the new member, the others must form a quorum of the new list, or etcd would refuse the change. A
+		// single member may always get a second one.
+		return c.blocked("%s is not added: %d voters answer, and a cluster with it needs %d", p.Name, len(well), need)
 	}
 	return c.do(phase, Step{Action: ActionAddLearner, PeerURL: c.want.PeerURLs[ordinal], Via: c.requestTarget(nil), Expect: c.list, Healthy: places(well), Ordinal: ordinal, Pod: p.place()},
 		"add %s to the cluster, as a learner", p.Name)
 }
 
-// joinsLater adds a note with the reason why a pod does not join yet.
+// joinsLater adds a note with the reason why the pod of a new member does not join yet.
 func (c *cluster) joinsLater(phase, format string, args ...any) []Step {
 	c.phase, c.ongoing = phase, !c.inside(c.vacant())
 	return c.blocked(format, args...)
@@ -136,21 +137,21 @@ func (c *cluster) retire() []Step {
 	for ordinal, p := range c.pods {
 		if ordinal >= keep {
 			c.phase = PhaseScaling
-			return c.blocked("pod %s goes", p.Name)
+			return c.blocked("pod %s is being deleted", p.Name)
 		}
 	}
 	return nil
 }
 
-// moveLeader transfers the leadership to a healthy member, but not to a member in same: that member waits for the same step as the leader,
-// and the two would lead alternately while their steps fail. It prefers a wanted member, then a member of the latest revision, then the
-// lowest ordinal.
+// moveLeader returns steps that transfer the leadership to a healthy member, best first: a wanted member, then one of
+// the latest revision, then the lowest ordinal. Members in same are omitted, because they wait for the same step as the
+// leader. If those steps keep failing, the leadership would otherwise alternate between them.
 func (c *cluster) moveLeader(phase string, from *memberState, why string, same ...*memberState) (steps []Step) {
 	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] || slices.Contains(same, s) })
 	switch {
 	case len(heirs) > 0:
 	case slices.ContainsFunc(same, func(s *memberState) bool { return s != from }):
-		return nil // the notes of their steps have the cause
+		return nil // all heirs are in same, and the notes about their steps have the cause
 	default:
 		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}

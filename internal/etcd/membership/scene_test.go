@@ -158,8 +158,8 @@ func corrupt(named ID, sums ...uint32) func(*scene) {
 	}
 }
 
-// neverStarted raises the alarm CORRUPT and makes two voters differ. The keys of the third voter decide. Its pod
-// cannot start, but its template has been corrected.
+// neverStarted raises the alarm CORRUPT, and two voters have different keys. Only the keys of the third voter can
+// decide. Its pod cannot start, but the template of the StatefulSet has been corrected.
 func neverStarted(s *scene) {
 	s.down(2)
 	corrupt(2, 7, 8)(s)
@@ -186,7 +186,7 @@ func (s *scene) only() {
 	s.list, s.view.Pods, s.view.Claims = s.list[:1], s.view.Pods[:1], s.view.Claims[:1]
 }
 
-// outdated makes the agent of a pod report data that ends at an entry before the position on its claim.
+// outdated makes the agent of a pod report outdated data: it ends at entry index, before the position on the claim.
 func (s *scene) outdated(pod int, index uint64) {
 	s.down(pod)
 	s.view.Pods[pod].Problem = ""
@@ -202,7 +202,8 @@ func allOutdated(s *scene) {
 	s.list = nil
 }
 
-// stale makes only one member answer. While that member did not run, another member was replaced (E10).
+// stale leaves one member that answers. While it did not run, another member was replaced: the answering member does
+// not know the new one.
 func stale(s *scene) {
 	s.empty(1)
 	s.down(1, 2)
@@ -211,13 +212,13 @@ func stale(s *scene) {
 	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{Term: 3, Index: 200}, Waiting: "Removed"}
 }
 
-// pending sets the wanted size of a cluster of three members to five. The next pod cannot be scheduled.
+// pending wants five members instead of three. The pod of the fourth cannot be scheduled.
 func pending(s *scene) {
 	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 5, 4, 4
 	s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Problem: "0/3 nodes are available"})
 }
 
-// pendingOf3 returns a change that removes a pod's member from a cluster of three voters. The pod cannot be scheduled.
+// pendingOf3 removes the member of a pod from a cluster of three voters. Its new pod cannot be scheduled.
 func pendingOf3(pod int) func(*scene) {
 	return func(s *scene) {
 		s.vacate(pod)
@@ -226,7 +227,7 @@ func pendingOf3(pod int) func(*scene) {
 	}
 }
 
-// trusting makes members trust the authorities of their Secrets, and wants other authorities.
+// trusting makes all members trust the authorities in their Secrets. The spec wants new authorities.
 func trusting(s *scene) {
 	for i := range s.view.Pods {
 		if a := s.view.Pods[i].Answer; a != nil {
@@ -236,7 +237,8 @@ func trusting(s *scene) {
 	s.view.Authorities = &Authorities{Phase: AuthoritiesAtRest, Wanted: true, Held: true}
 }
 
-// restarted restarts the etcd of a pod without a quorum: etcd answers no client, and the agent reports while etcd runs.
+// restarted restarts etcd in a pod without a quorum. So etcd answers no client, and the agent's watcher reports
+// instead.
 func (s *scene) restarted(pod int, index uint64) {
 	p := &s.view.Pods[pod]
 	p.Answer, p.Report, p.Ready, p.Silent, p.Problem = nil, nil, false, true, "no answer within 2s"

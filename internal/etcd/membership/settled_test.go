@@ -11,8 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// The next pod is replaced when all others have been ready for some time without a restart, so that a failing change affects only one
-// member. A note names the failed pod. A correction of the change is not delayed.
+// The next pod is replaced only after the pods of all other members have been ready for WellFor without a restart. So a
+// failing change affects only one member. A note names the failed pod. A correction of the change is not delayed.
 func TestAFailedChangeGoesNoFurther(t *testing.T) {
 	t.Parallel()
 	const oom = "container etcd ended: OOMKilled"

@@ -25,8 +25,8 @@ func (c *cluster) noSpace() *Alarm {
 	return nil
 }
 
-// space ends the alarm NOSPACE, during which the cluster refuses writes. It drops the history, and defragments one member after the other,
-// the leader last. It ends the alarm if the files have become smaller.
+// space ends the alarm NOSPACE, during which the cluster refuses writes. It drops the history of keys, and defragments
+// one member after the other, the leader last. It ends the alarm once the files are smaller.
 func (c *cluster) space() []Step {
 	alarm := c.noSpace()
 	if alarm == nil {
@@ -44,8 +44,8 @@ func (c *cluster) space() []Step {
 		return c.do(PhaseDegraded, Step{Action: ActionCompact, Via: asked.place(), Revision: asked.answer.Revision},
 			"drop the history before revision %d: the space is used up", asked.answer.Revision)
 	}
-	// Without writes, a member reports too little unused space, so a low threshold is sufficient. A file that was just rewritten has less
-	// unused space, and a small file does not matter.
+	// Under the alarm, members report too little unused space, so a low threshold is used. It does not select a file
+	// that was just rewritten or a small file.
 	const unused, atLeast = 3, 2 << 20 // percent, bytes
 	if steps := c.defragAbove(PhaseDegraded, unused, atLeast, "the space is used up"); len(steps) > 0 {
 		return steps

@@ -32,8 +32,8 @@ const (
 	ActionAppend      Action = "Append"      // Via appends an entry without effect to the log
 )
 
-// Place identifies a pod and its etcd. A step fails if the pod's UID or address has changed, or if another member or cluster answers.
-// Member and Cluster are 0 if no etcd runs.
+// Place identifies a pod and the etcd in it. Member and Cluster are 0 if no etcd runs. A step fails if the pod has
+// another UID or address than its Place, or if another member or cluster answers.
 type Place struct {
 	Pod, UID, IP    string
 	Member, Cluster ID
@@ -56,19 +56,20 @@ type Step struct {
 	Expect []Member
 	// Healthy are members that must answer immediately before the side effect.
 	Healthy []Place
-	// Evidence is the proof for the removal of a wanted member. Before the removal, Pod is queried for this proof again. Empty: the member
-	// is not wanted.
+	// Evidence is the kind of proof that the data of a wanted member cannot be used. Right before the removal of the
+	// member, Pod is queried for that proof again. It is empty if the member is not wanted.
 	Evidence Evidence
 	// Compared are the voters whose keys are compared again before the side effect.
 	Compared []Place
-	// Silent are pods whose members have no data or no quorum. They are queried again before the side effect.
+	// Silent are the other pods at a recovery. Right before the side effect, they are queried again: none may answer
+	// for a quorum.
 	Silent []Place
 
 	Ticket string
 	// Claim identifies the observed claim. The step fails if the claim has changed since the observation.
 	Claim ClaimAt
 	Mark  Mark
-	// Record is written only if the stored record still equals Was.
+	// Record is stored only if the stored record still equals Was.
 	Record   *Record
 	Was      Record
 	Revision int64

@@ -9,18 +9,20 @@ import (
 	"strings"
 )
 
-// leastBefore maps a minor version to the lowest patch of the previous minor that every member must run before the upgrade.
+// leastBefore maps a minor version to a patch of the previous minor version. Every member must run that patch or a
+// later one before the upgrade.
 var leastBefore = map[string]string{"3.6": "3.5.32"}
 
-// unproven maps a minor version to the reason why members are not upgraded to it from the previous minor version. 3.5 writes versions and
-// addresses of members to the log in a form that 3.6 can read and 3.7.3 cannot read. A member removes these entries from the log when it
-// saves a snapshot, after 10,000 writes. Only the member's disk shows whether the member has saved a snapshot.
+// unproven maps a minor version to the reason why members are not upgraded to it. 3.5 writes versions and addresses of
+// members to the log in a form that 3.6 can read and 3.7.3 cannot. A member removes these entries from its log when it
+// saves a snapshot, after 10,000 writes. Only the member's disk shows whether it has saved one.
 var unproven = map[string]string{
 	"3.7": "a member of 3.7 may not start with the log that it had at 3.6, and cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
 }
 
-// NextVersion returns the next version of etcd on the way to another version: the last patch of the next minor version, or of the present
-// minor version if the next one requires that patch. path has the last patches of minor versions. If there is no way, why has the reason.
+// NextVersion returns the next version on the way from one version of etcd to another. It is the last patch of the next
+// minor version. If the next minor version requires it, it is first the last patch of the present one. path has these
+// patches. why has the reason if there is no way.
 func NextVersion(from, to string, path []string) (next, why string) {
 	a, okA := parse(from)
 	b, okB := parse(to)
@@ -58,7 +60,7 @@ func NextVersion(from, to string, path []string) (next, why string) {
 // fault is a range of patches of a minor version, including both ends, and their defect.
 type fault struct{ from, to, text string }
 
-// faults are the releases that the etcd project warns of.
+// faults are the releases of etcd that the etcd project warns against.
 var faults = []fault{
 	{"3.4.0", "3.4.13", "a cluster that lost its quorum after a learner cannot continue from one member"},
 	{"3.5.0", "3.5.4", "members may come to have different data without any sign of it"},

@@ -148,9 +148,10 @@ func versions(lowest, newest, other string) (string, string) {
 	return lowest, newest
 }
 
-// Planned returns the number of replicas of the StatefulSet and the version of etcd. Both change in steps, which Decide records. A lost,
-// old or edited record removes no pod: the number is at least that of the StatefulSet (live) or, without a StatefulSet, the number of
-// claims with data of the recorded cluster. Only ActionScale removes pods. The version never has a lower minor than the data.
+// Planned returns the number of replicas of the StatefulSet and the version of etcd. Decide changes both only in
+// recorded steps. A lost, old or edited record removes no pod: the number is at least that of the live StatefulSet
+// (live), or, without a StatefulSet, covers all claims with data of the recorded cluster. Only ActionScale removes
+// pods. The minor version is never below that of the data.
 func Planned(want Want, record Record, live int, claims []Claim) (replicas int, version string) {
 	lowest, newest := "", ""
 	leaving, marked := false, 0
@@ -294,7 +295,7 @@ type Report struct {
 	Kept int64
 }
 
-// reason returns one word and a colon with the reason why the agent does not start etcd on its volume, or "".
+// reason returns the reason why the agent does not start etcd on its volume, as one word and a colon, or "".
 func (r *Report) reason() string {
 	switch {
 	case r.Damage != "":
@@ -305,8 +306,9 @@ func (r *Report) reason() string {
 	return ""
 }
 
-// isExplained reports whether Kubernetes, the container or the agent reports the reason why etcd does not answer. (The agent reports data
-// on which it does not start etcd.) For a pod that is being deleted it returns false: etcd closes connections when it shuts down.
+// isExplained reports whether Kubernetes, a container or the agent reports why etcd does not answer. The agent reports
+// it for data on which it does not start etcd. isExplained returns false for a pod that is being deleted, because etcd
+// closes connections when it shuts down.
 func (p *Pod) isExplained() bool {
 	if p == nil {
 		return false

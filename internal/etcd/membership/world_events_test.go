@@ -30,7 +30,7 @@ func (w *world) progress() []func(*world) (bool, error) {
 	})
 }
 
-// refresh updates the Secrets in the volumes of a pod. (etcd reads its certificates at each handshake.)
+// refresh copies the Secrets to the volumes of a pod. etcd reads its own certificates at each handshake.
 func (w *world) refresh(i int) (bool, error) {
 	p := &w.pods[i]
 	if p.phase == none || p.files == w.secrets {
@@ -45,7 +45,8 @@ func (w *world) refresh(i int) (bool, error) {
 	return true, nil
 }
 
-// takenAway returns an error if the plan has removed the pod of a wanted voter.
+// takenAway returns an error if the plan has removed the pod of a wanted voter, or parks the cluster while the claim of
+// a member is being deleted.
 func (w *world) takenAway(before *world, i int) error {
 	for j, v := range w.volumes {
 		if before.set > 0 && w.set == 0 && v.terminating && w.member(v.claim) != nil && w.pods[j].phase != none {
@@ -61,7 +62,8 @@ func (w *world) takenAway(before *world, i int) error {
 	return nil
 }
 
-// comeAndGo simulates, at an ordinal, the controllers of StatefulSets and claims, and the kubelet that deletes a pod.
+// comeAndGo simulates, for one ordinal, the controllers of StatefulSets and of claims, and the kubelet at the end of a
+// deleted pod.
 func (w *world) comeAndGo(i int) bool {
 	p, v := &w.pods[i], &w.volumes[i]
 	live, claims := w.set, w.claims()
@@ -96,7 +98,7 @@ func (w *world) comeAndGo(i int) bool {
 func (w *world) startPod(i int) (bool, error) {
 	p, v := &w.pods[i], &w.volumes[i]
 	if p.phase == running && p.ticket == ForceTicket("t") && p.ticket != p.used && !v.forced {
-		p.phase, p.as = starting, 0 // the agent's watcher stops etcd
+		p.phase, p.as = starting, 0 // the agent's watcher has seen the ticket and stops etcd
 	}
 	if p.phase != starting && p.phase != waiting || p.terminating || w.neverStarts(p) || w.lacksRoom(i) {
 		return false, nil
@@ -129,9 +131,9 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 		case p.ticket == ForceTicket("t") && fresh && !v.forced:
 			return w.force(p, v, place)
 		case w.member(v.data) == nil && w.quorate():
-			// The running members report that the member was removed.
+			// The running members report that they have removed this member, so it does not start.
 		case v.old && w.without != "how far the data went":
-			// The data is outdated.
+			// The agent does not start etcd on outdated data.
 		default:
 			p.phase, p.as = running, v.data
 			if m := w.member(v.data); v.old && m != nil && !m.learner {
@@ -204,8 +206,8 @@ func (w *world) publish(i int) bool {
 	return true
 }
 
-// usualFaults are the faults of a pod and its volume: the container ends, the pod is deleted, the volume is emptied, claim and pod are deleted,
-// the data is damaged.
+// usualFaults are the common faults of a pod and its volume: the container ends; the pod is deleted; the volume is
+// emptied; claim and pod are deleted; the data is damaged.
 var usualFaults = []func(n *world, i int){
 	func(n *world, i int) { n.restart(i) },
 	func(n *world, i int) { n.pods[i] = mPod{} },
@@ -222,7 +224,7 @@ var usualFaults = []func(n *world, i int){
 	},
 }
 
-// faults returns one world for each external fault.
+// faults returns one world for each fault, and for each change by a user, that can happen now.
 func (w *world) faults() []world {
 	var after []world
 	happen := func(change func(*world)) {
@@ -268,7 +270,7 @@ func (w *world) faults() []world {
 	return after
 }
 
-// oddFaults adds a world for each odd fault. Each of these faults has once revealed a defect.
+// oddFaults applies each rare fault that can happen now. Each of these faults has once revealed a defect.
 func (w *world) oddFaults(happen func(func(*world))) {
 	all, _, _ := w.voters()
 	marked := false
@@ -308,7 +310,8 @@ func (w *world) oddFaults(happen func(func(*world))) {
 	}
 }
 
-// raise simulates etcd's check: the leader names the first member that differs from it, or no member if it cannot determine one.
+// raise simulates the check of keys in etcd. The leader names the first voter whose keys differ from its own. Without a
+// leader, or with fewer than three voters, the alarm names no member.
 func (w *world) raise() {
 	l := w.member(w.leader)
 	all, _, _ := w.voters()

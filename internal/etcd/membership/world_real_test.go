@@ -25,10 +25,10 @@ type pair struct {
 	most     int // maximum number of voters at a time
 }
 
-// The model behaves like etcd. If etcd makes a requested change, the model makes it, too, and then members and quorum are equal: so the
-// exploration omits no possible event. If etcd refuses a change temporarily, it makes the change later, provided that all members run, as
-// the model assumes: so the exploration waits for no impossible event. The members elect a leader within 500 ms. A busy machine is slower,
-// so the gate omits this test.
+// The model behaves like etcd. (1) If etcd makes a requested change, the model makes it, too, and then both have the
+// same members and quorum: so the exploration omits no possible event. (2) If etcd refuses a change for a moment, it
+// makes the change later, once all members run: so the exploration waits for no impossible event. The members must
+// elect a leader within 500 ms. A busy machine is slower, so the gate omits this test.
 func TestTheModelIsAsEtcd(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -114,7 +114,8 @@ func (p *pair) step() {
 // answered limits the time of a request to etcd. After 7 s, etcd itself gives up, with an unknown result.
 const answered = 10 * time.Second
 
-// change makes a change in the model and requests the change from etcd. The test fails if etcd accepts a change that the model refuses.
+// change requests a change from etcd and makes it in the model. The test fails if etcd accepts a change that the model
+// refuses.
 func (p *pair) change(what string, s mStep, ask func(context.Context, *clientv3.Client) error) bool {
 	p.t.Helper()
 	next := p.world
@@ -200,8 +201,9 @@ func (p *pair) add(place int) {
 		added, err := c.MemberAddAsLearner(ctx, []string{p.peerURL(place)})
 		switch {
 		case errors.Is(err, rpctypes.ErrMemberNotFound):
-			// etcd computes an ID from the address and the present second. It refuses the ID of a member that was removed in the same
-			// second. If the ID exists, it returns ErrMemberExist.
+			// etcd computes the ID of a new member from the address and the present second. If that is the ID of a
+			// member that was removed in the same second, etcd refuses it. If a present member has that ID, etcd
+			// returns ErrMemberExist. Both mean: try again.
 			return rpctypes.ErrMemberExist
 		case err == nil:
 			id = added.Member.ID

@@ -188,10 +188,11 @@ func (w *world) effect(s mStep) error {
 		if s.ticket == TicketSeed {
 			for _, v := range w.volumes {
 				if w.record.Cluster != 0 || v.claim != 0 {
-					return errRefused // as NeverFormed does
+					return errRefused // NeverFormed refuses
 				}
 			}
-			// The first step records the cluster. Before that, the loss of the only volume may not be detected.
+			// Until the first step has recorded the cluster, a loss of the only volume cannot be detected. So a second
+			// cluster is harm only after that.
 			if w.recorded {
 				return errors.New("a second cluster may be formed")
 			}
@@ -287,13 +288,13 @@ func (w *world) addLearner(s mStep) error {
 	return errRefused
 }
 
-// harm returns the forbidden effect of a step, or nil.
+// harm returns an error if a step has an effect that no step may have, or nil.
 func (w *world) harm(before *world, s mStep) error {
 	had, ran, intact := before.voters()
 	has, runs, still := w.voters()
 	small := had <= 2 && s.action == ActionDeletePod // a cluster of one or two members is interrupted when its pods are replaced
 	if s.action == ActionDeletePod {
-		// A terminating pod is removed shortly after anyway.
+		// A terminating pod does not count, because it ends shortly afterwards without the step.
 		if p := before.at(s.pod); p != nil && p.phase == running && !p.terminating {
 			if m := before.member(p.as); m != nil && !m.learner {
 				after := *w

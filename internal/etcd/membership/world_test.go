@@ -30,7 +30,7 @@ type world struct {
 	token    bool   // the user consents to a recovery
 	usual    uint8  // possible usual faults, one bit for each of usualFaults
 	odd      uint16 // possible odd faults
-	mixed    uint8  // 0, or 1 plus a place: the operator mistakes this place's address for that of the next place
+	mixed    uint8  // 0, or 1 plus a place: this place and the next one have exchanged their addresses since the observation
 	alarm    uint8  // the alarm CORRUPT: 1 plus the ID of the named member
 	spoiled  uint8  // revision with a wrong template: etcd exits immediately
 	room     uint8  // pods from this ordinal on cannot be scheduled; 0: all can
@@ -55,8 +55,8 @@ const (
 	oddRotation             // the certificate authorities are replaced
 )
 
-// mFiles is the content of the Secrets with certificates: the authority that has signed the certificates, and a bit for each trusted
-// authority.
+// mFiles is the content of the certificate Secrets: signer is the authority that has signed the certificates, trusted
+// has a bit for each trusted authority.
 type mFiles struct{ signer, trusted uint8 }
 
 // mRotation is the replacement of the certificate authorities.
@@ -104,13 +104,13 @@ type mPod struct {
 type mVolume struct {
 	uid         uint8
 	data        uint8 // member that owns the data; 0: no data
-	mark        uint8 // the agent's mark: former owner of the data
+	mark        uint8 // the agent's mark: the member that owned the data, also after the data is lost
 	bad         bool  // etcd does not start on the data
 	old         bool  // the data lacks entries that its member has acknowledged
 	wrong       bool  // the keys differ from those of the others
 	terminating bool
 	claim       uint8 // member in the claim's annotation
-	high, token bool  // the claim has the position of the data; the claim has the used token of the recovery
+	high, token bool  // the claim has the position of the data; the claim has the token of the recovery
 	forced      bool  // the volume has the used token of the recovery
 }
 
@@ -299,8 +299,8 @@ func (w *world) claims() []Claim {
 	return all
 }
 
-// mix exchanges the answers of two pods. The report of an agent has the peer URL of its pod, so the operator ignores the report of another
-// pod.
+// mix exchanges the answers of two pods, as if the operator had confused their addresses. It drops their reports: the
+// operator ignores a report with the peer URL of another pod.
 func (w *world) mix(pods []Pod) {
 	at := func(ordinal uint8) *Pod {
 		i := slices.IndexFunc(pods, func(p Pod) bool { return p.Ordinal == int(ordinal) })

@@ -15,7 +15,7 @@ import (
 
 func isCorrupt(alarm membership.Alarm) bool { return alarm.Kind == membership.AlarmCorrupt }
 
-// hashPods makes all voters compute the hash of their keys if a voter reports the alarm CORRUPT.
+// hashPods adds to the answers of all voters the hash of their keys, if one of them reports the alarm CORRUPT.
 func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership.Pod) {
 	var ips []string
 	var answers []*membership.Answer
@@ -34,8 +34,9 @@ func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership
 	}
 }
 
-// hashes returns the hash of each member's keys, at the revision that most members have. Under the alarm CORRUPT no member accepts writes,
-// so all correct members have the same revision. The hash is nil for a member that does not answer, or that does not report the alarm.
+// hashes returns the hash of each member's keys, all at the revision that most members have. While the alarm CORRUPT is
+// raised, no member accepts writes, so all correct members have that revision. The hash is nil for a member that does
+// not answer or does not report the alarm.
 func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*membership.Hash {
 	hashes := make([]*membership.Hash, len(ips))
 	each(ips, func(i int) {

@@ -30,8 +30,8 @@ func (t *executor) addLearner(ctx context.Context) error {
 	})
 }
 
-// lagEntries is the maximum number of log entries that a learner may lack when it becomes a voter. etcd requires nine tenths of the log,
-// according to the leader's information. This limit is checked on the learner itself.
+// lagEntries is the maximum number of log entries that a learner may lack when it becomes a voter. etcd itself requires
+// that a learner has nine tenths of the log, as the leader knows it. lagEntries is checked on the learner itself.
 const lagEntries = 5000
 
 func (t *executor) promote(ctx context.Context) error {
@@ -137,8 +137,11 @@ func (t *executor) markClaim(ctx context.Context) error {
 	})
 }
 
-// ticket annotates a pod with a ticket. Before a ticket to seed, no trace of a cluster may exist. Before a ticket to join, the member must
-// be a learner that was never started. Before a ticket to continue alone, no quorum may answer.
+// ticket writes a ticket to a pod, after a check that depends on the ticket:
+//
+//   - to seed: nothing may show that a cluster was formed;
+//   - to continue alone: no quorum may answer;
+//   - to join: the member must be a learner that was never started.
 func (t *executor) ticket(ctx context.Context) error {
 	switch {
 	case t.Step.Ticket == membership.TicketSeed:
@@ -176,7 +179,7 @@ func (t *executor) deletePod(ctx context.Context) error {
 	}
 	report, answer := t.look(ctx, t.Step.Pod)
 	if t.Step.Pod.Member == 0 && answer != nil {
-		// No member ran in the pod at the decision. The member that runs now may be a voter.
+		// When the step was decided, no member ran in the pod. The member that runs now may be a voter.
 		return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
 	}
 	if err := t.proveStays(ctx, report, answer); err != nil {
@@ -185,7 +188,7 @@ func (t *executor) deletePod(ctx context.Context) error {
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Pod) })
 }
 
-// deleteClaim deletes a claim with the data of a member that a quorum has removed.
+// deleteClaim deletes a claim whose data belongs to a member that a quorum has removed.
 func (t *executor) deleteClaim(ctx context.Context) error {
 	if err := t.proveList(ctx); err != nil {
 		return err

@@ -32,7 +32,8 @@ func (t *executor) look(ctx context.Context, place membership.Place) (*membershi
 	return t.servers.state(again, place.IP, StatePort, urlOf(ordinal, t.PeerURLs)), nil
 }
 
-// runsSilently reports whether etcd runs on data in a pod without answering clients: it has found no quorum since its start.
+// runsSilently reports whether etcd runs in a pod on data but answers no client: it has found no quorum since its
+// start.
 func (t *executor) runsSilently(ctx context.Context, place membership.Place) bool {
 	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 	defer cancel()
@@ -40,7 +41,7 @@ func (t *executor) runsSilently(ctx context.Context, place membership.Place) boo
 	return err == nil && place.IP != "" && t.servers.state(within, place.IP, WatchPort, urlOf(ordinal, t.PeerURLs)) != nil
 }
 
-// isExpected reports whether a pod has a member of the cluster, or the data of a member.
+// isExpected reports whether a member of the cluster runs in a pod, or the pod's volume has the data of a member.
 func (t *executor) isExpected(report *membership.Report, answer *membership.Answer) bool {
 	id := membership.ID(0)
 	switch {
@@ -52,7 +53,7 @@ func (t *executor) isExpected(report *membership.Report, answer *membership.Answ
 	return id != 0 && slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == id })
 }
 
-// proveUseless proves again that the data of the member to remove cannot be used.
+// proveUseless proves that the evidence against the data of a member, for which the member is removed, still holds.
 func (t *executor) proveUseless(ctx context.Context) error {
 	if t.Step.Evidence == "" {
 		return nil // the member is not wanted, or is a learner
@@ -91,8 +92,8 @@ func (t *executor) proveUseless(ctx context.Context) error {
 	return nil
 }
 
-// isLost reports whether the agent's report proves that the member's data is lost: the volume is empty, or its data is outdated or belongs
-// to an unexpected member.
+// isLost reports whether the agent's report proves that the member's data is lost. The volume is empty, its data is
+// outdated, or its data belongs to a member that is not in the member list.
 func (t *executor) isLost(report *membership.Report) bool {
 	if report.Volume != membership.VolumeData {
 		return report.Volume == membership.VolumeEmpty
@@ -118,8 +119,8 @@ func (t *executor) proveSame(ctx context.Context) error {
 	return nil
 }
 
-// proveStays proves that deleting a pod loses no needed data: its claim is not being deleted, or its volume is empty, or a quorum has
-// removed the member that owns the data.
+// proveStays proves that no needed data is lost if a pod is deleted. One of these must hold: its claim is not being
+// deleted, its volume is empty, or a quorum has removed the member that owns the data.
 func (t *executor) proveStays(ctx context.Context, report *membership.Report, answer *membership.Answer) error {
 	leaving, err := t.Kubernetes.Leaving(ctx, t.Step.Ordinal)
 	if err != nil || !leaving {
@@ -137,7 +138,8 @@ func (t *executor) proveStays(ctx context.Context, report *membership.Report, an
 	return nil
 }
 
-// proveAlone proves that the record of the recovery is unchanged, and that no pod's answer has a quorum.
+// proveAlone proves that the record of the recovery is unchanged, that no pod answers for a quorum, and that every
+// other pod's state is known.
 func (t *executor) proveAlone(ctx context.Context) error {
 	record, err := t.Kubernetes.Recorded(ctx)
 	if err != nil {

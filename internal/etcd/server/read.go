@@ -32,7 +32,7 @@ import (
 // healthKey is the key whose read tests for a quorum. The key need not exist.
 const healthKey = "health"
 
-// watcherPatience is the time that the watcher next to an answering etcd has for its report.
+// watcherPatience is the time for which Read waits for the report of the agent's watcher after etcd has answered.
 const watcherPatience = time.Second
 
 // Limits of a pod's answer, in bytes.
@@ -81,7 +81,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 		if isLate(err) {
 			err = cmp.Or(s.untrusted(ctx, access, pod.IP), err)
 		}
-		if isLate(err) { // also if the Problem is the last termination of the container
+		if isLate(err) { // also if Problem already has the last termination of the container
 			pod.Watched = watched
 		}
 		if pod.Problem == "" {
@@ -91,7 +91,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 	}
 	answer.Trust = s.trust(ctx, access, pod.IP)
 	pod.Answer = answer
-	// The watcher of a member that answers does so at once, if a policy lets the operator in.
+	// While etcd answers, its watcher also answers, at once, if a NetworkPolicy lets the operator in.
 	late := time.AfterFunc(watcherPatience, stop)
 	defer late.Stop()
 	if both.Wait(); watched != nil {
@@ -127,11 +127,11 @@ func (s *Servers) describe(access Access, err error) string {
 	return bounded(text)
 }
 
-// tlsError matches the error of a TLS handshake, and the mark that the server ended the handshake.
+// tlsError matches the error of a TLS handshake. Its first group matches if the server has ended the handshake.
 var tlsError = regexp.MustCompile(`(remote error: )?tls: (?:failed to verify certificate: )?([^"]*)`)
 
-// isUntrusted reports whether the operator and a member refuse each other's certificates. For an expired certificate it returns false,
-// because that certificate serves no client.
+// isUntrusted reports whether the operator or a member refuses the certificate of the other. It returns false for an
+// expired certificate: clients cannot use the member then either.
 func isUntrusted(err error) bool {
 	return tlsError.MatchString(err.Error()) && !strings.Contains(err.Error(), "certificate has expired")
 }
@@ -212,7 +212,8 @@ func (s *Servers) ask(ctx context.Context, access Access, ip string) (*membershi
 	if !linear(ctx, c) {
 		return a, nil
 	}
-	// This member has now applied everything on which a quorum had agreed before the read. Therefore the list that is read next is current.
+	// The read was linearizable. So this member has applied everything on which a quorum had agreed before, and the
+	// list that is read now is current.
 	if local, err = c.MemberList(ctx, clientv3.WithSerializable()); err == nil {
 		a.Members, a.Linear = membersOf(local), true
 	}

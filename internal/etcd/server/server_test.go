@@ -34,7 +34,8 @@ func TestAuthenticationOfEtcdIsNamed(t *testing.T) {
 	assert.Assert(t, !needsAccount(errors.New("connection refused")))
 }
 
-// The problem about refused certificates names their Secret. It is then unknown whether a quorum answers, unless a certificate has expired.
+// If certificates are refused, the problem names the Secret. The operator then cannot find out whether a quorum
+// answers, unless a certificate has expired.
 func TestRefusedCertificatesAreNamed(t *testing.T) {
 	t.Parallel()
 	s, access := New(Options{}), Access{Secret: "own-client"}
@@ -57,7 +58,7 @@ func TestRefusedCertificatesAreNamed(t *testing.T) {
 	}
 }
 
-// An alarm for the whole cluster has member 0, which etcd does not print.
+// An alarm of the whole cluster has no member in etcd's text. It gets member 0.
 func TestAlarmsOfAStatus(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]membership.Alarm{
@@ -71,7 +72,7 @@ func TestAlarmsOfAStatus(t *testing.T) {
 	}
 }
 
-// The report of an agent has the size of what its volume keeps.
+// Kept is the size of former data on the volume, from the report of the agent.
 func TestKeptDataIsRead(t *testing.T) {
 	t.Parallel()
 	const ip, peerURL = "127.61.0.7", "http://store-0:2380"
@@ -87,7 +88,7 @@ func TestKeptDataIsRead(t *testing.T) {
 	assert.Equal(t, pods[0].Kept, int64(12))
 }
 
-// The problem of a member behind a mesh with strict mTLS names the mesh.
+// The problem of a member behind a service mesh with strict mTLS names the mesh as the cause.
 func TestMeshWithStrictTLSIsNamed(t *testing.T) {
 	t.Parallel()
 	databasetest.Mesh(t, ClientPort, func(t *testing.T, ip string) {

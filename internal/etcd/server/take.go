@@ -29,10 +29,10 @@ type Kubernetes interface {
 	Leaving(ctx context.Context, ordinal int) (bool, error)
 	// Recorded returns the record. It reads from the API server and not from a cache.
 	Recorded(ctx context.Context) (membership.Record, error)
-	// NeverFormed returns an error that names a trace of a cluster: a record or a marked claim. It reads from the API server and not from a
-	// cache.
+	// NeverFormed returns an error if a record or a marked claim shows that a cluster was formed. It reads from the API
+	// server and not from a cache.
 	NeverFormed(ctx context.Context) error
-	// Record replaces the observed record.
+	// Record stores a record, unless the stored record has changed since the observation.
 	Record(ctx context.Context, record membership.Record) error
 	MarkClaim(ctx context.Context, ordinal int, at membership.ClaimAt, mark membership.Mark) error
 	Ticket(ctx context.Context, pod membership.Place, ticket string) error
@@ -52,7 +52,7 @@ type Tap interface {
 	After(action membership.Action) error
 }
 
-// ErrNotYet reports that etcd refuses a step now, as it does for a few seconds after each change.
+// ErrNotYet reports that etcd refuses a step for now. It does so for a few seconds after each change.
 var ErrNotYet = errors.New("not yet")
 
 // Request is a step with its inputs.
@@ -154,8 +154,8 @@ func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3
 	return c, status, nil
 }
 
-// expected proves three facts: the identity of the member that gets the request, that a quorum agrees with this member, and that the member
-// list is the one at the decision.
+// expected proves three facts: the member that gets the request is the member that the step names, a quorum agrees with
+// that member, and the member list is the list at the decision.
 func (t *executor) expected(ctx context.Context) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	c, status, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
@@ -208,8 +208,8 @@ func (t *executor) healthy(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// done classifies an error. It returns nil if the change was made before, wraps ErrNotYet if etcd refuses the change for now, and returns
-// any other error unchanged.
+// done classifies the error of a change. It returns nil if the change was already made (already lists such errors). It
+// wraps ErrNotYet if etcd refuses the change for now. It returns any other error unchanged.
 func done(err error, already ...error) error {
 	for _, fine := range already {
 		if errors.Is(err, fine) {
@@ -248,7 +248,7 @@ func (t *executor) disarm(ctx context.Context) error {
 	})
 }
 
-// append makes etcd commit an entry without effect: the revocation of a lease that cannot exist.
+// append makes etcd commit a log entry that changes nothing: the revocation of a lease that cannot exist.
 func (t *executor) append(ctx context.Context) error {
 	c, _, err := t.prove(ctx, t.Step.Via)
 	if err != nil {

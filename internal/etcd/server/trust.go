@@ -25,9 +25,10 @@ import (
 // PeerPort is the port on which etcd serves other members.
 const PeerPort = 2380
 
-// Authority holds the certificates of one of a cluster's two authorities. They come from the cluster's Secrets.
+// Authority holds one of a cluster's two authorities, for clients or for members, as in the cluster's Secrets.
 type Authority struct {
-	// Trusted are the certificates, as PEM, that a member reads when it starts. Signer is the certificate of the signing authority.
+	// Trusted has the trusted certificates, as PEM, which a member reads when it starts. Signer is the certificate of
+	// the authority that signs.
 	Trusted, Signer []byte
 	// Pair is a client certificate that members of the cluster accept.
 	Pair tls.Certificate
@@ -36,8 +37,8 @@ type Authority struct {
 // Authorities holds the authority of clients and the authority of members.
 type Authorities struct{ Clients, Members Authority }
 
-// trust connects to both ports of a member. It compares the authorities that the member accepts, and the signer of the member's
-// certificate. It returns nil if the member does not show them.
+// trust connects to both ports of a member. It compares the authorities that the member accepts, and the signer of its
+// certificate, with the Secrets. It returns nil if a handshake does not show them.
 func (s *Servers) trust(ctx context.Context, access Access, ip string) *membership.Trust {
 	if access.Authorities == nil {
 		return nil
@@ -96,16 +97,17 @@ func (s *Servers) handshake(ctx context.Context, address string, pair *tls.Certi
 	return accepts, shown, nil
 }
 
-// refusesWithin bounds the time in which a server refuses a certificate.
+// refusesWithin is the time within which a server refuses a certificate after the handshake.
 const refusesWithin = time.Second
 
-// untrusted connects as the client of etcd does, and returns the error of the handshake, or nil. (The client hides errors of a handshake.)
-// With TLS 1.3, a server refuses a certificate after the handshake.
+// untrusted makes the same TLS handshake as the client of etcd, and returns its error, or nil. The client of etcd hides
+// that error. With TLS 1.3, a server refuses a certificate only after the handshake, so untrusted also waits for an
+// answer.
 func (s *Servers) untrusted(ctx context.Context, access Access, ip string) error {
 	if access.TLS == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusesWithin) // the request has used up the time of ctx
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusesWithin) // the time of ctx is used up
 	defer cancel()
 	dialer := tls.Dialer{Config: access.TLS}
 	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(ClientPort)))

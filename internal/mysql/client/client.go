@@ -55,8 +55,8 @@ var paths = map[replication.Action]string{
 // IsOrder reports whether a step is an order to a member.
 func IsOrder(s replication.Step) bool { return paths[s.Action] != "" }
 
-// Order sends the order of a step to a member. The agent refuses the order if the member's server has restarted, or its data has changed,
-// since the observation.
+// Order sends the order of a step to a member. The agent refuses the order if its server has restarted or its data has
+// changed since the observation.
 func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	path := paths[s.Action]
 	if path == "" {
@@ -70,7 +70,7 @@ func (c *Client) Order(ctx context.Context, s replication.Step) error {
 		host, port := c.Source(s.Source.Ordinal)
 		o.Source = mysqlmember.Source{Ordinal: s.Source.Ordinal, Host: host, Port: port, Personal: s.Personal}
 		o.Renew = s.Renew
-		if s.Member.Orders >= 1 { // an older agent refuses the field
+		if s.Member.Orders >= 1 { // an older agent refuses an order with this field
 			o.Source.Server = s.Source.Server
 		}
 	}

@@ -135,7 +135,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// After a member has answered again, all its times start again.
+// After a member has answered again, its times as silent and as bad start from zero.
 func TestObserverForgets(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
@@ -187,7 +187,7 @@ func TestObserverUnread(t *testing.T) {
 	}
 }
 
-// Several queries within milliseconds count as one query.
+// Several queries within milliseconds count as a single one.
 func TestObserverCountsApart(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}

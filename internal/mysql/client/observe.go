@@ -16,8 +16,8 @@ const (
 	// milliseconds. Therefore a query counts only if some time has passed since the last query that counted.
 	silentAfter = 3
 	countAfter  = 400 * time.Millisecond
-	// badAfter is the time after which a useless member is bad. blockedAfter is the time without a commit after which waiting commits count
-	// as blocked.
+	// badAfter is the time after which a useless member counts as bad. blockedAfter is the time without any commit
+	// after which waiting commits count as blocked.
 	badAfter     = 10 * time.Second
 	blockedAfter = 5 * time.Second
 )
@@ -51,12 +51,12 @@ type Observer struct {
 	members map[int]*memory
 }
 
-// memory is the memory about one member. Its times are zero while the member is well.
+// memory stores when a member began to be silent, bad or blocked. The times are zero while the member is well.
 type memory struct {
 	failed       int
 	counted      time.Time
 	bad, blocked time.Time
-	// executed has the transactions in the last answer of an older agent.
+	// executed has the transactions from the last answer of an agent. It is needed for older agents only.
 	executed string
 }
 
@@ -104,7 +104,7 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	m.Silent = past.failed >= silentAfter
 	isBad := !m.Running || isUnread
 	if isReplica := m.Ordinal != record.Primary.Ordinal; !isBad && isReplica {
-		isRefused := slices.Contains(cut, m.Ordinal) && past.bad.IsZero() // the primary refuses the member, so the missing connection is expected
+		isRefused := slices.Contains(cut, m.Ordinal) && past.bad.IsZero() // the connection is missing because the primary refuses the member
 		isBad = o.isUseless(l.Answer.State, m.Connected, isRefused)
 	}
 	m.Bad = lasts(&past.bad, isBad, now, badAfter)
@@ -112,8 +112,8 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	return m
 }
 
-// judgeCommits sets the state of a primary's commits from the agent's report. An older agent does not report this state: for it, the
-// executed transactions are compared.
+// judgeCommits sets whether commits of a primary wait or are blocked, from the agent's report. An older agent does not
+// report that: for such an agent, judgeCommits compares the executed transactions of two answers.
 func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, now time.Time) {
 	if m.Running && s.Commits != "" {
 		if m.Busy = s.Commits == mysqlmember.CommitsBusy; m.Busy {
@@ -138,7 +138,7 @@ func (o *Observer) isUseless(s *mysqlmember.State, isConnected, isRefused bool) 
 	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
 }
 
-// lasts reports whether a condition has been true for a time. It stores the beginning of that time in since.
+// lasts reports whether is has been true for at least the time long. since stores when is became true.
 func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	switch {
 	case !is:

@@ -66,7 +66,7 @@ func (k *Kind) seeBackups(ctx context.Context, mc *mysqlv1.MySQLCluster, pods re
 // wasOneServer reports whether a database was created from the data of a DataService's single server.
 func wasOneServer(mc *mysqlv1.MySQLCluster) bool { return mc.Annotations[object.AnnotationAdopt] != "" }
 
-// observed converts the observation to the type for backups of a DataService, because the same rules judge both.
+// observed converts the observation to the type for the backups of a DataService, so that the same rules judge both.
 func observed(mc *mysqlv1.MySQLCluster, seen backupsSeen) mysql.Observed {
 	b := mc.Spec.Backup
 	declared := &dsv1.Backup{Schedule: b.Schedule, TimeZone: b.TimeZone}

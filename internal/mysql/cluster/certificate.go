@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// certificateProblem returns the reason why the operator and an agent do not accept each other's certificates, or "" if a query failed for
-// another reason. The text of an error in x509 has the time of the query; this text stays the same.
+// certificateProblem returns the reason why the operator and an agent do not accept each other's certificates. It
+// returns "" if a query failed for another reason. Unlike the text of an x509 error, which has the time of the query,
+// the reason does not change.
 func certificateProblem(err error, name string) string {
 	var (
 		invalid x509.CertificateInvalidError

@@ -41,7 +41,7 @@ func queryOf(t *testing.T, made time.Time, signs, trusted database.Pair, hosts .
 	return err
 }
 
-// A wrong certificate is the first thing that the status names, in a text that stays the same.
+// If a certificate is wrong, the status names it first, in a text that does not change between queries.
 func TestWrongCertificates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -23,7 +23,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// phase returns the phase of the database. During a change that the user has made, the phase names the change.
+// phase returns the phase of the database. While the operator carries out a change of the spec, the phase names that
+// change.
 func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	switch {
 	case v.seen.Deleting:
@@ -52,7 +53,8 @@ func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	return v.unsettled(during)
 }
 
-// unsettled returns the phase of a database that differs from its spec.
+// unsettled returns the phase of a database that does not match its spec. during is the phase of the change in
+// progress, if there is one.
 func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	hasProblem := len(v.observed.Problems) > 0
 	change := func(otherwise mysqlv1.Phase) mysqlv1.Phase {
@@ -106,7 +108,8 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	return change(mysqlv1.PhaseDegraded)
 }
 
-// changeWaits is the time for which commits may wait during a change before the phase changes. The voters reconnect within that time.
+// changeWaits is the time for which commits may wait during a change without another phase. The voters reconnect within
+// that time.
 const changeWaits = 30 * time.Second
 
 // unwritable returns the phase while commits wait or are impossible.
@@ -220,7 +223,7 @@ func (*Kind) Summary(mc *mysqlv1.MySQLCluster) reconcile.Summary {
 		summary.Backups = backupsOf(mc).Summary(&s.Backup.ClusterBackupStatus, s.Conditions)
 	}
 	database.Summarize(&summary, s.Conditions, mysqlv1.ConditionDegraded, s.Step, s.Message)
-	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // the metrics of the DataService have the backups; one alert is enough
+	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // the metrics of the DataService already have the backups: one alert is enough
 		summary.Backups = nil
 		summary.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c metav1.Condition) bool {
 			return c.Type == dsv1.ConditionBackupHealthy || c.Type == mysqlv1.ConditionRecoverable

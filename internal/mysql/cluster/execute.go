@@ -27,7 +27,7 @@ import (
 // effectTime limits each request of a step to the API server. Package client limits orders.
 const effectTime = 5 * time.Second
 
-// Tap intercepts the side effects of steps. Tests use it to crash the operator.
+// Tap intercepts the side effects of steps. Tests use it to crash the operator before or after one of them.
 type Tap interface {
 	// Before is called before a side effect. An error prevents the side effect.
 	Before(action replication.Action) error
@@ -88,12 +88,12 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	}
 	now.members = e.connect(reach)
 	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal)
-	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // no step depends on the time for which a member has been bad
+	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // times do not matter: no fact of a step is a time
 	return now, nil
 }
 
-// named returns the ordinals of the members on which a step depends, without duplicates. They include the primary, because a fact may
-// compare a member with the primary.
+// named returns the ordinals of the members that a step's facts are about, without duplicates. The primary is always
+// among them, because a fact may compare a member with the primary.
 func named(step replication.Step, record replication.Record) (ordinals []int) {
 	seen := map[int]bool{}
 	add := func(ordinal int) {

@@ -246,7 +246,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 	}
 }
 
-// Another operator may write between the proof and the side effect. In that case, the API server refuses the second write.
+// If another operator writes the record between the proof and the side effect, the API server refuses the second write.
 func TestRecordIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, recorded)
@@ -292,7 +292,7 @@ type leaseFunc func() bool
 
 func (f leaseFunc) Held() bool { return f() }
 
-// The primary is queried after the others. A pod without an address is not queried.
+// The executor queries the primary after the other members, and does not query a pod without an address.
 func TestLookOrder(t *testing.T) {
 	t.Parallel()
 	a := &agents{answers: map[int]*mysqlmember.Answer{0: answer(0)}}

@@ -67,8 +67,8 @@ type memory struct {
 	uid types.UID
 	// unwritable is the time at which the primary stopped being writable; zero while it is writable.
 	unwritable time.Time
-	// failing is the failure of the last step. failingSince is the time of the first of the consecutive failures. Both are empty after a
-	// success.
+	// failing is the failure of the last step, and failingSince the time since which steps have failed without a
+	// success in between. Both are empty after a success.
 	failing      string
 	failingSince time.Time
 }
@@ -142,8 +142,8 @@ func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcil
 	return err
 }
 
-// failureLasts is the time for which steps must fail before the status reports the failure. (Facts often change between a decision and its
-// step.)
+// failureLasts is the time for which steps must fail before the status reports the failure. A single failure is common:
+// facts often change between a decision and its step.
 const failureLasts = 3 * time.Second
 
 // see records the time at which the primary stopped being writable, and adds failures of steps to the observation.

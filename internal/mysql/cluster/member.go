@@ -62,7 +62,8 @@ func (obs *Observation) member(mc *mysqlv1.MySQLCluster, i int, decided replicat
 	return s
 }
 
-// stateOfVolume maps volumes on which a server starts only after a step to the state of the member.
+// stateOfVolume maps the state of a volume to the state of its member. It has the volumes on which a server starts only
+// after a step.
 var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 	replication.VolumeForeign: {stateForeign, "its volume has data of another member"},
 	replication.VolumeLost:    {stateLost, "its data is lost"},

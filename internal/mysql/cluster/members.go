@@ -48,8 +48,8 @@ var (
 	errNoCertificate = errors.New("the operator has no certificate yet")
 )
 
-// Dial connects to pods by their addresses. The host name in the URL is only used for the certificate, so no address comes from the
-// resource.
+// Dial connects to pods by their addresses. The host name in the URL is used only to check the certificate. So the
+// operator connects to no address from a resource.
 func Dial(r Reach) Members {
 	dialer := &net.Dialer{}
 	transport := &http.Transport{
@@ -75,8 +75,8 @@ func Dial(r Reach) Members {
 	}
 }
 
-// lookAt queries the agents of all pods in parallel, except that it queries the primary's agent last. So if another answer has a
-// transaction that the primary's answer lacks, the primary has not written this transaction between the two queries.
+// lookAt queries the agents of all pods in parallel, but the primary's agent last. So a transaction that another answer
+// has and the primary's answer lacks was not written between the two queries: the primary does not have it.
 func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int) []client.Look {
 	looks := make([]client.Look, len(pods))
 	look := func(i int) {

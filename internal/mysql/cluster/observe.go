@@ -38,13 +38,14 @@ type Observation struct {
 	Looks []client.Look
 	// Problems maps a pod to the reason why it does not run, from Kubernetes or from its agent.
 	Problems map[string]string
-	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Replacing reports whether the StatefulSet is being
-	// replaced while its pods run. Until the new StatefulSet owns the pods, Decide returns no step.
+	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Replacing reports whether the
+	// StatefulSet was deleted and is being created again while its pods run. Until the new StatefulSet owns the pods,
+	// Decide returns no step.
 	Lagging, Replacing bool
 	// Pods is the number of existing pods.
 	Pods int
-	// Unwritable is the time at which the primary stopped being writable. It is zero while the primary is writable, except in the first
-	// pass in which the primary is writable again.
+	// Unwritable is the time at which the primary stopped being writable, or zero while it is writable. In the first
+	// pass in which it is writable again, Unwritable still has that time.
 	Unwritable time.Time
 
 	// Failing is the failure of the last step; empty after a success. Failure is set when steps have failed for failureLasts.
@@ -149,8 +150,9 @@ func isDown(live *corev1.Pod) bool {
 // ticketWait is the suffix of the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
-// explain replaces the problem of a pod from Kubernetes with the report of its agent: an agent that answers runs, whatever the last end of
-// its container. A wrong certificate is the problem of an agent that cannot answer.
+// explain replaces the problem of a pod from Kubernetes with the report of its agent: the agent runs if it answers, so
+// an earlier end of its container is no problem. If the agent does not answer because of a wrong certificate, that is
+// the problem.
 func (obs *Observation) explain(name string) {
 	for i, m := range obs.Members {
 		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem

@@ -50,7 +50,7 @@ func (p *planner) plan(mc *mysqlv1.MySQLCluster, owner object.Owner, in reconcil
 	how := planned{Replicas: record.Pods(replicasOf(&mc.Spec)), Primary: record.Primary.Ordinal, Image: cmp.Or(mc.Spec.Image, p.images.MySQL, defaultImage),
 		Formed: mc.Spec.RestoreFrom != nil && record.Formed}
 	if !record.Formed && replicasOf(&mc.Spec) > 0 {
-		how.Replicas = max(how.Replicas, database.Replicas(live)) // without a record, any member may be the primary
+		how.Replicas = max(how.Replicas, database.Replicas(live)) // without a record, any existing member may be the primary
 	}
 	objects, err := p.plans.Part(mc, fmt.Sprintf("%+v/%v", how, agentPods.Pods(live)), func() (reconcile.Part, error) { return p.make(mc, owner, how, live) })
 	if err != nil {

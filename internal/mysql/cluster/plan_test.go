@@ -72,7 +72,8 @@ func TestManifests(t *testing.T) {
 	})
 }
 
-// A backup is restored until the record shows that the database was formed. Later pods have no access to the store.
+// Pods restore a backup until the record shows that the database was formed. Pods that start later have no access to
+// the store.
 func TestBirth(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "backup")
@@ -124,7 +125,7 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 	}
 }
 
-// An upgrade of the operator has another image of the agent. That alone restarts no member.
+// A new version of the operator has another image of the agent. The new image alone restarts no member.
 func TestAnotherAgentRestartsNothing(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "minimal")
@@ -166,8 +167,8 @@ func secrets(t *testing.T, p *planner, mc *mysqlv1.MySQLCluster, live there, isF
 	return found, nil
 }
 
-// Generated Secrets do not change. A process that has cached a deleted Secret restores it. A process without the cached Secret does not
-// create new Secrets for a database with data.
+// Generated Secrets do not change. If a Secret is deleted, a process that has its content in its cache restores it.
+// Without that content, the operator creates no new Secret for a database with data.
 func TestSecretsStay(t *testing.T) {
 	t.Parallel()
 	mc, now := read(t, "minimal"), today
@@ -205,7 +206,7 @@ func TestSecretsStay(t *testing.T) {
 	for name, o := range other {
 		assert.DeepEqual(t, o.Object["data"], first[name].Object["data"])
 	}
-	// A new operator finds a Secret that has lost the operator's label. If a Secret has no label at all, the operator returns an error that
+	// A new operator finds a Secret that has lost the operator's label. A Secret without any label is an error that
 	// names the Secret.
 	for _, name := range []string{"db-credentials", "db-members", "db-ca"} {
 		plan, err := testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), live.Unlabelled(name))
@@ -225,7 +226,7 @@ func TestSecretsStay(t *testing.T) {
 	assert.DeepEqual(t, renewed["db-ca"].Object["data"], first["db-ca"].Object["data"])
 	assert.Assert(t, renewed["db-member-tls"].Object["data"].(map[string]any)[keyCert] != first["db-member-tls"].Object["data"].(map[string]any)[keyCert])
 
-	// While members run, another authority is refused.
+	// While members run, the operator refuses a Secret with another authority.
 	foreign, err := secrets(t, testPlanner(t, &today), mc, there{}, false)
 	assert.NilError(t, err)
 	live["Secret/db-ca"] = foreign["db-ca"]
@@ -238,7 +239,8 @@ func TestSecretsStay(t *testing.T) {
 	assert.Assert(t, own["db-credentials"] == nil)
 }
 
-// A Secret that the cache did not show is adopted, and the generated values are dropped.
+// The operator adopts a live Secret that its cache did not show at first, and drops the values that it has generated
+// instead.
 func TestSecretsAreAdopted(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "minimal")

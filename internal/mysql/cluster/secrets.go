@@ -160,8 +160,8 @@ func (k *keeper) authority(mc *mysqlv1.MySQLCluster) database.Pair {
 	return authority(k.secrets.Known(secretKey(mc, suffixCA)))
 }
 
-// leafOf describes a certificate: the certificate of all members, as servers and as clients of each other, or the certificate of pods that
-// make backups.
+// leafOf describes the certificate in a Secret. It is the certificate of pods that make backups, or that of all
+// members, which use it as servers and as clients of each other.
 func leafOf(mc *mysqlv1.MySQLCluster, suffix string) database.Leaf {
 	if suffix == suffixBackupTLS {
 		return database.Leaf{Name: "backup", Client: true}
@@ -194,8 +194,8 @@ func (k *keeper) create(mc *mysqlv1.MySQLCluster, suffix string) (map[string][]b
 	return data, nil
 }
 
-// adopt caches the content of a live Secret, and replaces content that was created before the Secret was observed. It reports whether that
-// changes the plan.
+// adopt caches the content of a live Secret instead of content that was generated before the Secret was observed. It
+// reports whether that changes the plan.
 func (k *keeper) adopt(mc *mysqlv1.MySQLCluster, live *unstructured.Unstructured) bool {
 	suffix, ok := strings.CutPrefix(live.GetName(), mc.Name)
 	return ok && k.secrets.Adopt(live, func(data map[string][]byte) bool { return k.isValid(mc, suffix, data) })

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// part is the only part of a MySQLCluster: the value of the name label on all its objects. Service names have no dot. So a service
-	// called mysql, of a platform with the same name as the database, selects other pods.
+	// part is the value of the name label on all objects of a MySQLCluster, which has only one part. A platform of the
+	// same name may have a service called mysql. That service does not select these pods, because the name of a service
+	// has no dot.
 	part = "mysql.cluster"
 	// chart is the chart of a MySQLCluster.
 	chart = "mysqlcluster"
 
 	defaultImage = "docker.io/library/mysql:8.4.9"
-	// maxMembers is the maximum number of members. maxVoters is the maximum number of voters, whose copies count in addition to the
-	// primary's data.
+	// maxMembers is the maximum number of members. maxVoters is the maximum number of voters: members other than the
+	// primary whose copies count.
 	maxMembers, maxVoters = 5, 2
 )
 
@@ -75,8 +76,8 @@ func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Wan
 type planned struct {
 	Replicas, Primary int
 	Image             string
-	// Formed reports whether the database was formed, after which no backup is restored. It is set only for a database that restores a
-	// backup.
+	// Formed reports whether the database was formed, so that no pod restores a backup any more. It is set only for a
+	// database that restores a backup.
 	Formed bool
 }
 

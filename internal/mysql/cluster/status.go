@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// Status writes the observation and the decision to the status of a MySQLCluster. If only positions have changed, it does not change the
-// status, because positions change with each transaction.
+// Status writes the observation and the decision to the status of a MySQLCluster. Positions change with each
+// transaction. So the status stays as it is if nothing but positions has changed.
 func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{mc: mc, seen: seen, now: now}
 	before := mc.Status.DeepCopy()
@@ -83,7 +83,8 @@ type view struct {
 	decided  replication.Decision
 }
 
-// failover records an unplanned change of the primary. Later, it also records the duration of the change.
+// failover records a change of the primary that was not planned. Once the new primary serves, failover adds the time
+// and the duration.
 func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	r := v.observed.Record
 	to := database.PodName(v.mc.Name, r.Primary.Ordinal)
@@ -97,7 +98,7 @@ func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	}
 	began := v.observed.Unwritable
 	if c := meta.FindStatusCondition(s.Conditions, mysqlv1.ConditionAvailable); c != nil && c.Status == metav1.ConditionFalse && (began.IsZero() || c.LastTransitionTime.Time.Before(began)) {
-		began = c.LastTransitionTime.Time // an earlier operator observed the primary first
+		began = c.LastTransitionTime.Time // the condition is older: an earlier operator process observed the loss first
 	}
 	last.Time = &v.now
 	if !began.IsZero() {
@@ -149,7 +150,7 @@ func (v *view) notes() (notes []string) {
 	return append(notes, database.Notes(v.seen.PlanSeen)...)
 }
 
-// kept names the member whose volume keeps most former data.
+// kept names the member whose volume has the most former data.
 func (v *view) kept() []string {
 	var kept []database.Kept
 	for i := range v.observed.Looks {
@@ -181,7 +182,7 @@ func (obs *Observation) notReady() int {
 	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
 
-// doing returns the name and the message of the running step. The step that labels a pod is ignored.
+// doing returns the name and the message of the running step. It ignores the step that labels a pod.
 func (v *view) doing() (step, text string) { return database.Doing(v.seen, stepLabel) }
 
 func (v *view) settled() bool {
@@ -253,8 +254,8 @@ func (v *view) waitsFor() string {
 	return "waiting for pods"
 }
 
-// alone returns the beginning of a message if the primary runs without a copy of its data; otherwise "". It also returns "" in the phases
-// of a new or growing database, which has never had a copy.
+// alone returns the beginning of a message if the primary runs without a copy of its data; otherwise "". A new or
+// growing database has never had a copy, so it gets no such message.
 func (v *view) alone() string {
 	switch v.mc.Status.Phase { //nolint:exhaustive // in other phases there was a copy
 	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:

@@ -132,7 +132,8 @@ func TestRest(t *testing.T) {
 	assert.Equal(t, s.Summary(s.mc).Members[stateWell], 3)
 }
 
-// Only one metric has the backups of a MySQLCluster: if the MySQLCluster belongs to a DataService, the metric of the DataService.
+// The metrics have the backups of a MySQLCluster only once: if the MySQLCluster belongs to a DataService, the metrics
+// of the DataService have them.
 func TestBackupsInMetrics(t *testing.T) {
 	t.Parallel()
 	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{}}, Status: mysqlv1.MySQLClusterStatus{Backup: &mysqlv1.BackupStatus{}}}
@@ -311,8 +312,8 @@ func TestReadable(t *testing.T) {
 	assert.Assert(t, !has)
 }
 
-// A pod that is being deleted is not deleted again, and a pod that has its ticket gets no other ticket. While the StatefulSet is being
-// replaced, no step is decided.
+// A pod that is being deleted is not deleted again, and a pod that has its ticket does not get it again. While the
+// StatefulSet is being replaced, no step is decided.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -361,7 +362,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// Voters reconnect during a change. For half a minute, commits that wait for them count as a part of the change.
+// Voters reconnect during a change, and commits wait for them. The phase names the change if they wait for at most half
+// a minute.
 func TestCommitsWaitInAChange(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -382,7 +384,8 @@ func TestCommitsWaitInAChange(t *testing.T) {
 	}
 }
 
-// A failed step is repeated without a growing delay. The status reports a failure that lasts. Without the lease, the pass fails.
+// A failed step is repeated without a growing delay. The status reports the failure only if it lasts. Without the
+// lease, the pass fails.
 func TestFailingSteps(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -404,8 +407,8 @@ func TestFailingSteps(t *testing.T) {
 	assert.ErrorIs(t, s.past.note(reconcile.ErrNotHeld, s.now), reconcile.ErrNotHeld)
 }
 
-// Members that were a single server make a first backup when all of them are healthy. The status has the time since which they have
-// backups.
+// Members that were a single server make a first backup once all of them are healthy. The status has the time of that
+// backup.
 func TestFirstBackup(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)

@@ -5,7 +5,8 @@ package replication
 
 import "testing"
 
-// Each behaviour that the design forbids loses a transaction or a copy in the model. So the model can detect such behaviour.
+// Each control breaks one rule of the design, and the model then finds a lost transaction or a lost copy. So the model
+// can detect such an error.
 func TestControls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")
@@ -96,7 +97,8 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// withoutCuts changes an observation: it shows all voters of a serving primary as refused, and all written transactions as received.
+// withoutCuts makes the operator see two things that have not happened: a serving primary refuses all its bad voters,
+// and all members have received all written transactions.
 func withoutCuts(o *Observation) {
 	for i := range o.Members {
 		m := &o.Members[i]

@@ -48,8 +48,8 @@ func Decide(want Want, o Observation) Decision {
 	return c.finish(c.say(StateHealthy, ""))
 }
 
-// isOlder returns a member that has accepted an order of a later record than this one, or nil. An older record may have been restored: it
-// may name voters that lack acknowledged transactions.
+// isOlder returns a member that has accepted an order with a higher revision than the record has, or nil. Then a user
+// may have restored an older record, whose voters may lack acknowledged transactions.
 func (c *cluster) isOlder() *Member {
 	for _, m := range c.members {
 		if c.record.Formed && m.Answers && m.Volume != VolumeForeign && m.Revision > c.record.Revision {
@@ -169,7 +169,8 @@ func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 	return c.do(StateFresh, step, "member 0 takes over the data of the one server that the database was")
 }
 
-// serve brings the record's primary to the recorded state.
+// serve makes the recorded primary serve with the recorded settings: it becomes the primary, writable, and the target
+// of the Service.
 func (c *cluster) serve() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -179,7 +180,7 @@ func (c *cluster) serve() *Decision {
 		ticket := PrimaryTicket(c.record.Epoch, c.record.Revision, c.record.Acknowledgements)
 		switch {
 		case p.UsedTicket == ticket:
-			return c.write(StateRecorded, c.record.next(), nil, "member %d started again: another revision lets it become the primary", p.Ordinal)
+			return c.write(StateRecorded, c.record.next(), nil, "member %d started again: a new revision of the record lets it become the primary", p.Ordinal)
 		case !p.drained():
 			return c.say(StateRecorded, "member %d applies its relay log before it becomes the primary", p.Ordinal)
 		}
@@ -199,12 +200,13 @@ func (c *cluster) serve() *Decision {
 		return c.do(StateRecorded, step, "member %d demands %d acknowledgements", p.Ordinal, step.Demands)
 	}
 	if !p.Routed {
-		return c.do(StateRecorded, c.order(ActionRoute, p), "the Service leads to member %d", p.Ordinal)
+		return c.do(StateRecorded, c.order(ActionRoute, p), "the Service selects member %d", p.Ordinal)
 	}
 	return nil
 }
 
-// serveStep returns the order that makes a primary serve as recorded and refuse members.
+// serveStep returns the order to serve. It has the recorded number of acknowledgements, and the members that the
+// primary must refuse.
 func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 	step := c.order(ActionServe, p)
 	step.Demands, step.CutVoters, step.CutOthers = c.record.Acknowledgements, cutVoters, cutOthers
@@ -214,11 +216,13 @@ func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 	return step
 }
 
-// personalOrders is the version of orders from which on each server has a password, and renewOrders that of the order to renew a relay log.
+// personalOrders is the first version of orders in which each server has a separate password. renewOrders is the first
+// version with the order to renew a relay log.
 const personalOrders, renewOrders = 2, 3
 
-// servers returns the servers that a primary admits with separate passwords. They do not include a lost server that still runs. A voter
-// that does not answer keeps its password.
+// servers returns the servers that a primary admits, each with its password, by the ordinals of their members. Per
+// member, only one server is admitted: the voter, or else the present server. So a former server that still runs is
+// refused, and a voter that does not answer keeps its password.
 func (c *cluster) servers(p Member, cut []int) map[int]string {
 	all := map[int]string{}
 	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
@@ -236,8 +240,9 @@ func (c *cluster) servers(p Member, cut []int) map[int]string {
 	return all
 }
 
-// admit makes the replicas accept the new revision before a primary without voters demands an acknowledgement. Otherwise the primary would
-// refuse the replicas, and commits would wait until they reconnect.
+// admit sends the new revision to the replicas when a primary without voters is about to demand an acknowledgement. The
+// replicas must have it before the primary: otherwise the primary would refuse them, and commits would wait until they
+// reconnect.
 func (c *cluster) admit(p Member) *Decision {
 	if p.Epoch != c.record.Epoch || p.Demands > 0 || c.record.Acknowledgements == 0 || len(c.record.Voters) > 0 {
 		return nil
@@ -252,8 +257,8 @@ func (c *cluster) admit(p Member) *Decision {
 	return nil
 }
 
-// cuts returns the ordinals of the members whose connections the primary refuses: voters that are being removed, and other members that may
-// still acknowledge.
+// cuts returns the ordinals of the members whose connections the primary refuses: voters that are being removed, and
+// members that are no voters and may still acknowledge.
 func (c *cluster) cuts(p Member) (voters, others []int) {
 	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
 		m := c.at(ordinal)
@@ -311,11 +316,11 @@ func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 		return nil
 	}
 	if m.Role == RolePrimary || !follows && !m.drained() || acknowledge && isCut {
-		return nil // split, voterBad and errant handle these members
+		return nil // the rules split, voterBad and errant handle these members
 	}
 	step := c.order(ActionFollow, m)
 	step.Source, step.Acknowledge, step.Personal = c.record.Primary, acknowledge, isPersonal
-	if !follows { // while a member receives, its relay log is hardly ever completely applied; the agent stops the receiver before it changes anything
+	if !follows { // the proof is only for a member that does not receive, because others are hardly ever drained; the agent stops the receiver first
 		step.Proof = []Proof{{Member: m, Fact: FactDrained}}
 	}
 	return c.do(StateJoining, step, "member %d follows member %d", m.Ordinal, c.record.Primary.Ordinal)

@@ -30,19 +30,20 @@ func healthy() Observation {
 
 func silent(m *Member) { *m = Member{Identity: Identity{Ordinal: m.Ordinal}, Silent: true, Bad: true} }
 
-// useless makes members disconnected for a long time.
+// useless makes members bad: they have been disconnected for a long time.
 func useless(o *Observation, ordinals ...int) {
 	for _, i := range ordinals {
 		o.Members[i].Bad, o.Members[i].Connected = true, false
 	}
 }
 
-// failing makes a pod outdated. Its agent has reported for a long time why the server does not run.
+// failing gives a member an outdated pod, and an agent that has reported for a long time why the server does not run.
 func failing(m *Member) {
 	m.Outdated, m.Running, m.Failing, m.Silent, m.Bad, m.Role, m.Connected = true, false, true, true, true, RoleNone, false
 }
 
-// putBack makes the primary start on an older state of its volume: it lacks a transaction that its server has written and the voters have.
+// putBack resets the volume of the primary to an older state, and starts its server on it. The voters have a
+// transaction of that server that the volume lacks.
 func putBack(o *Observation) {
 	for i := range o.Members {
 		m := &o.Members[i]
@@ -54,8 +55,8 @@ func putBack(o *Observation) {
 	o.Members[0].Role = RoleNone
 }
 
-// behind makes member 2 a member that was stopped for a long time: it has one of two transactions, and the primary has removed both from
-// its logs.
+// behind makes member 2 lack a transaction that the primary has removed from its logs, because the member was stopped
+// for a long time.
 func behind(o *Observation) {
 	o.Record.Voters = o.Record.Voters[:1]
 	o.Members[2] = Member{Identity: o.Members[2].Identity, UID: "u", Answers: true, Running: true, Volume: VolumeOwn, Received: sets[1], Executed: sets[1]}
@@ -63,7 +64,7 @@ func behind(o *Observation) {
 	o.Members[1].Executed, o.Members[1].Received = sets[3], sets[3]
 }
 
-// torn makes member 2 one that cannot read its relay log, and no voter.
+// torn makes member 2 a replica that cannot read its relay log. It is not a voter.
 func torn(o *Observation) {
 	o.Record.Voters = o.Record.Voters[:1]
 	m := &o.Members[2]
@@ -81,7 +82,7 @@ func personal(o *Observation) {
 	}
 }
 
-// errants gives each of some members a transaction that its own server has written.
+// errants gives each named member a transaction that its own server has written.
 func errants(o *Observation, ordinals ...int) {
 	for _, i := range ordinals {
 		m := &o.Members[i]
@@ -90,7 +91,7 @@ func errants(o *Observation, ordinals ...int) {
 	}
 }
 
-// twoErrant makes the primary run without voters, and two members errant.
+// twoErrant makes members 1 and 2 errant, while the primary runs without voters.
 func twoErrant(o *Observation) {
 	errants(o, 1, 2)
 	o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands = nil, 0, 0
@@ -124,7 +125,7 @@ func single(mark, adopt string, others Volume) func(*Observation, *Want) {
 	}
 }
 
-// The rows of the decision table, sorted by their first step.
+// Each row is a case of the decision table. The rows are sorted by their first step.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	lost := func(o *Observation) {
@@ -703,8 +704,8 @@ func TestChoice(t *testing.T) {
 	assert.Equal(t, len(d.Model.Notes), 0, "the choice is offered before all copies are known")
 }
 
-// A recreated member gets another password. Its account is locked while its former server is a voter. If a voter does not answer, its
-// password remains valid.
+// A recreated member gets another password. While its former server is still the voter, the account of the new server
+// is locked. A voter that does not answer keeps its password.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	o := healthy()

@@ -22,13 +22,13 @@
 //   - I2: a new epoch needs promises of Record.Promises voters. A promise is on
 //     the member's disk before the member answers. The member stops its
 //     receiver, and refuses orders of older epochs.
-//   - I3: a transition between two states requires more than either state. To add
-//     a voter: record it, then let it acknowledge. To remove a voter: make the
-//     primary refuse it, prove that the other voters have all its
-//     transactions, record the removal. To let the primary run alone: record
-//     that, then turn semi-sync off. To end this state: record that one
-//     acknowledgement is needed, turn semi-sync on, prove that the voter has
-//     all transactions, record the voter.
+//   - I3: while the voters change, the requirements of the old and of the new
+//     state both hold. To add a voter: record it, then let it acknowledge. To
+//     remove a voter: make the primary refuse it, prove that the other voters
+//     have all its transactions, record the removal. To let the primary run
+//     alone: record that, then turn semi-sync off. To end this state: record
+//     that one acknowledgement is needed, turn semi-sync on, prove that the
+//     voter has all transactions, record the voter.
 //
 // The voters of a promoted member are only the members that have promised and have all its transactions. Without such a voter, the promoted
 // member needs an acknowledgement and cannot be replaced until a follower has caught up. So I1 also holds for transactions of former

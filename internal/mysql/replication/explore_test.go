@@ -72,8 +72,8 @@ func (e *exploration) add(w world, from int32, how, harm string) {
 	e.queue, e.number = append(e.queue, w), append(e.number, number)
 }
 
-// lost describes an acknowledged transaction that the record's primary lacks. If the primary's volume was lost, the copies of the voters
-// together must have the transaction.
+// lost describes an acknowledged transaction that the record's primary lacks, or returns "". If the volume of the
+// primary was lost, it finds nothing.
 func (w *world) lost() string {
 	if w.late != "" || !w.record.formed {
 		return w.late
@@ -99,7 +99,8 @@ func (w *world) want() Want {
 	return want
 }
 
-// stuck returns the reason why a world without faults has not become healthy and settled, although it could. Lost data is a valid end.
+// stuck returns the reason why a world does not become healthy and settled after all faults have ended, or "". A world
+// that waits for a user because data was lost is not stuck.
 func (w world) stuck() string {
 	w.held = mStep{}
 	for i := range w.pods() {
@@ -120,8 +121,8 @@ func (w world) stuck() string {
 	return fmt.Sprintf("it comes to rest with %+v: %+v", d.Model, w)
 }
 
-// operator runs the step of a pass immediately, or delays the step and runs it later without proofs. If sessions wait, the primary may be
-// busy.
+// operator runs one pass. Its step is run immediately, or it is delayed and runs later without proofs. If sessions
+// wait, a second pass observes a primary that commits transactions between the queries.
 func (e *exploration) operator(w world, number int32) {
 	if w.record.epoch < 7 && w.record.revision < 60 {
 		o := w.view()
@@ -141,7 +142,8 @@ func (e *exploration) operator(w world, number int32) {
 	}
 }
 
-// step runs a decided step, or delays it. Transactions of a busy primary may still be on their way to a member that must have them.
+// step runs a decided step, or delays it. The step's facts must hold in the observation of its decision, unless isBusy:
+// transactions of a busy primary may not have reached a member yet.
 func (e *exploration) step(w world, number int32, o Observation, decided *Step, isBusy bool) {
 	if decided == nil {
 		return
@@ -213,7 +215,7 @@ func formed(t *testing.T, voters int, left budget) world {
 	return w
 }
 
-// TestExplore runs every sequence of a few faults, delays and writes within the budgets.
+// TestExplore runs every sequence of faults, delays and writes that the budgets allow.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	fresh := world{left: budget{crashes: 1, stale: 1, losses: 1, writes: 1}}

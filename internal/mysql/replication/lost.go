@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// LossToken returns the token of a loss of data in this state of the record. The token changes with the epoch, so that a consent is used
-// only once.
+// LossToken returns the token with which a user accepts a loss of data in this state of the record. The token changes
+// with the epoch, so that it is valid for one loss only.
 func (r Record) LossToken() string {
 	return fmt.Sprintf("%d-%d-%.8s", r.Epoch, r.Revision, r.Primary.Server)
 }
 
-// choiceToken returns the token of the consent to continue with one of several copies. It is valid only for the present transactions of
-// each copy.
+// choiceToken returns the token with which a user chooses one of several copies. It is valid only while no copy gets
+// further transactions.
 func (c *cluster) choiceToken(chosen Member, left []Member) string {
 	text := ""
 	for _, m := range left {
@@ -71,8 +71,8 @@ func mostComplete(members []Member) *Member {
 	return nil
 }
 
-// choose continues with the copy that the consent names. Without a consent, it adds a note for each copy with the transactions that only
-// this copy has or lacks.
+// choose continues with the copy that the user's token names. Without a token, it adds a note for each copy. The note
+// has the transactions that only this copy has, those that it lacks, and the token.
 func (c *cluster) choose(left []Member) *Decision {
 	for _, id := range c.record.Voters {
 		if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {

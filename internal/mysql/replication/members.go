@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// voterBad removes a useless voter, so that commits do not depend on it. When this rule runs, the record's primary already serves as
-// recorded.
+// voterBad removes a voter that is bad or must leave, so that commits do not depend on it. At this point, the record's
+// primary already serves as recorded.
 func (c *cluster) voterBad() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -25,7 +25,7 @@ func (c *cluster) voterBad() *Decision {
 	case len(c.record.Voters) == 0 && c.record.Acknowledgements > 0:
 		return c.waitsForCopy(p)
 	case len(bad) == 0 && cut:
-		return c.write(StateVoterBad, c.record.next(), nil, "all voters are well again: another revision lets them in")
+		return c.write(StateVoterBad, c.record.next(), nil, "all voters are well again: a new revision of the record lets them in")
 	case len(bad) == 0:
 		return nil
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0 && !slices.ContainsFunc(bad, func(id Identity) bool { return !c.at(id.Ordinal).isDamaged() }):
@@ -33,7 +33,7 @@ func (c *cluster) voterBad() *Decision {
 		next.Acknowledgements = 1
 		return c.write(StateVoterBad, next, []Proof{serves}, "no voter can apply what it receives: commits wait until a member can")
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0 && cut:
-		return c.write(StateVoterBad, c.record.next(), nil, "no voter is well, and spec.replication.whenAlone is Block: another revision lets all of them in")
+		return c.write(StateVoterBad, c.record.next(), nil, "no voter is well, and spec.replication.whenAlone is Block: a new revision of the record lets all of them in")
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0:
 		return c.say(StateVoterBad, "no voter is well, and spec.replication.whenAlone is Block: commits wait for a copy")
 	case len(good) == 0:
@@ -42,9 +42,9 @@ func (c *cluster) voterBad() *Decision {
 	return c.shrink(p, good, bad)
 }
 
-// judgeVoters returns the useful voters, and the voters that must leave. If no voter is useful, voters that only lag are kept: they receive
-// and acknowledge each transaction, and without them the primary would have the only copy. If all voters are errant, they leave one at a
-// time, to copy the data.
+// judgeVoters divides the voters into good ones and bad ones, which must leave. If no voter is good, voters that only
+// lag stay: they receive and acknowledge each transaction, and without them the primary would have the only copy. If
+// all voters are errant, they leave one at a time, to copy the data.
 func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 	leaving := c.leaving()
 	var lagging, errant []Identity
@@ -78,7 +78,7 @@ func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 	return errant, bad
 }
 
-// isOther reports whether a member is not the voter id any more: its server or its volume is another one.
+// isOther reports whether the member at the ordinal of a voter does not have that voter's data any more.
 func (m Member) isOther(id Identity) bool {
 	return m.hasOther(id) || m.Answers && m.Volume == VolumeForeign
 }
@@ -90,8 +90,8 @@ func (c *cluster) alone() Record {
 	return next
 }
 
-// shrink makes the primary refuse bad voters. It removes a bad voter when the other voters have all transactions that the bad voter may
-// have acknowledged, including waiting transactions.
+// shrink makes the primary refuse bad voters, and then removes them from the record. Before that, the other voters must
+// have all transactions that a bad voter may have acknowledged. These include transactions whose commits still wait.
 func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	state := StateVoterBad
 	if next := c.nextToRoll(); next != nil && !next.Bad && slices.Equal(bad, []Identity{next.Identity}) {
@@ -99,7 +99,7 @@ func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	}
 	for _, id := range good {
 		if slices.Contains(p.Cut, id.Ordinal) {
-			return c.write(state, c.record.next(), nil, "voter %d is well again: another revision lets it in", id.Ordinal)
+			return c.write(state, c.record.next(), nil, "voter %d is well again: a new revision of the record lets it in", id.Ordinal)
 		}
 	}
 	var cutVoters []int
@@ -133,7 +133,8 @@ func (c *cluster) followsOther(m Member) bool {
 	return m.Role == RoleReplica && m.SourceServer != "" && m.SourceServer != c.record.Primary.Server
 }
 
-// waitsForCopy ends the state in which the primary needs an acknowledgement and has no voter.
+// waitsForCopy handles a primary that needs an acknowledgement and has no voter. It waits if a member can become a
+// voter. Otherwise it lets the primary continue alone, if the spec permits that.
 func (c *cluster) waitsForCopy(p Member) *Decision {
 	if c.mostVoters(p) > 0 {
 		for _, m := range c.others() {
@@ -148,16 +149,17 @@ func (c *cluster) waitsForCopy(p Member) *Decision {
 	return c.write(StateVoterBad, c.alone(), []Proof{{Member: p, Fact: FactServes}}, "no member can be a copy: member %d continues alone", p.Ordinal)
 }
 
-// isErrant reports whether a member has transactions that the primary lacks. It ignores transactions that the primary's server has written,
-// because the primary may show them later.
+// isErrant reports whether a member has transactions that the primary lacks. Transactions that the primary's own server
+// has written do not count, because the primary may not have shown them yet.
 func isErrant(m, primary Member) bool {
 	others := maps.Clone(m.Received)
 	maps.DeleteFunc(others, func(source string, _ []interval) bool { return isFrom(source, primary.Server) })
 	return !primary.Executed.Contains(others)
 }
 
-// cannotFollow reports whether a member can never get some transactions from the primary. There are two cases. The primary has removed them
-// from its logs, and the member is not connected. Or the member's own server has written them: a replica skips its own transactions.
+// cannotFollow reports whether a member can never get all transactions from the primary. There are two cases. The
+// member is not connected, and the primary has removed some of them from its logs. Or the member's own server has
+// written some, and a replica skips those.
 func (c *cluster) cannotFollow(m, primary Member) bool {
 	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
 }
@@ -175,8 +177,9 @@ func isFrom(source, server string) bool {
 	return source == server || strings.HasPrefix(source, server+":")
 }
 
-// errant makes three kinds of members join again: members with transactions that the primary lacks, members that can never follow the
-// primary, and members that can never apply what they received. If only the relay log of a member is damaged, it receives that again.
+// errant makes a member copy the primary's data (rejoin) in three cases: it has transactions that the primary lacks, it
+// can never follow the primary, or it can never apply what it received. If only its relay log is damaged, it receives
+// those transactions again (renew).
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -191,7 +194,7 @@ func (c *cluster) errant() *Decision {
 			return c.renew(m, p)
 		}
 		if hasMore && (p.Waiting > 0 || p.Busy && !isErrant(m, p)) || m.Role == RolePrimary {
-			c.notes = append(c.notes, "commits wait: further transactions of other members are judged after that")
+			c.notes = append(c.notes, "commits wait: transactions that only other members have are judged after that")
 			continue
 		}
 		if c.isCopied(p) {
@@ -199,7 +202,7 @@ func (c *cluster) errant() *Decision {
 			continue
 		}
 		if m.UsedTicket == JoinTicket(c.record, p.Identity) {
-			return c.write(StateErrant, c.record.next(), nil, "member %d joined, and has other transactions again: another revision lets it try once more", m.Ordinal)
+			return c.write(StateErrant, c.record.next(), nil, "member %d joined, and has other transactions again: a new revision of the record lets it try once more", m.Ordinal)
 		}
 		return c.rejoin(m, p, hasMore, isBehind)
 	}
@@ -220,7 +223,8 @@ func (c *cluster) rejoin(m, p Member, hasMore, isBehind bool) *Decision {
 	return c.do(state, step, "member %d %s: its data is set aside, and it joins again", m.Ordinal, cause)
 }
 
-// renew makes a member drop its relay log, which cannot be read. The member is no voter, and the primary has all that it received.
+// renew makes a member drop a relay log that it cannot read, and receive those transactions again. That is safe because
+// the member is not a voter, and the primary has all transactions that the member received.
 func (c *cluster) renew(m, p Member) *Decision {
 	step := c.order(ActionFollow, m)
 	step.Source, step.Renew, step.Personal = p.Identity, true, p.Orders >= personalOrders
@@ -258,7 +262,7 @@ func (c *cluster) join() *Decision {
 		}
 		ticket := JoinTicket(c.record, p.Identity)
 		if m.UsedTicket == ticket {
-			return c.write(StateJoining, c.record.next(), nil, "the copy to member %d broke off: another revision lets it try once more", m.Ordinal)
+			return c.write(StateJoining, c.record.next(), nil, "the copy to member %d broke off: a new revision of the record lets it try once more", m.Ordinal)
 		}
 		step := c.ticket(m, ticket)
 		step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactEmpty}, {Member: p, Fact: FactServes}}
@@ -267,8 +271,8 @@ func (c *cluster) join() *Decision {
 	return nil
 }
 
-// isCopied reports whether a member is copying the primary's data now, including a member that replaces its data. A server serves only one
-// copy at a time. After a failed copy, other members need not wait.
+// isCopied reports whether any member is copying the primary's data now. A server serves only one copy at a time. A
+// failed copy does not count, so that other members need not wait for it.
 func (c *cluster) isCopied(p Member) bool {
 	return slices.ContainsFunc(c.members, func(m Member) bool {
 		return m.Answers && m.Role != RolePrimary && m.isJoining(p.Identity) && m.Ticket != m.FailedTicket
@@ -307,7 +311,8 @@ func (c *cluster) grow() *Decision {
 	return nil
 }
 
-// catchUp returns a wait for voters: a member becomes a voter when it has caught up, or when the primary restarts.
+// catchUp returns a wait while members that are not voters yet catch up, or while the outdated primary waits for
+// voters.
 func (c *cluster) catchUp() *Decision {
 	p, answers := c.primary()
 	if !answers || len(c.record.Voters) >= c.mostVoters(p) {
@@ -324,7 +329,8 @@ func (c *cluster) catchUp() *Decision {
 	return nil
 }
 
-// blocked wakes a receiver that has lost an event. It applies if commits wait although voters are connected.
+// blocked handles commits that wait although voters are connected: a receiver may have missed an event. The primary
+// then writes a row that wakes the receiver.
 func (c *cluster) blocked() *Decision {
 	p, answers := c.primary()
 	if !answers || !p.Blocked {

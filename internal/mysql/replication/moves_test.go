@@ -8,7 +8,8 @@ import (
 	"math/bits"
 )
 
-// moves lists the changes that happen without the operator: agents act on tickets, transactions are written, sent and applied.
+// moves visits each change that can happen without the operator: an agent uses a ticket, or a transaction is written,
+// sent or applied.
 func (w *world) moves(broken rules, visit func(how string, next world, harm string)) {
 	for i := range w.members {
 		m := &w.members[i]
@@ -66,7 +67,8 @@ func (w *world) primaryMoves(i int, broken rules, visit func(string, world, stri
 	}
 }
 
-// receive delivers a transaction to a replica, which may acknowledge it. The client may get its answer immediately.
+// receive delivers a transaction to a replica. If the replica acknowledges, clients of waiting commits get their
+// answer.
 func (w *world) receive(i int, bit uint8, visit func(string, world, string)) {
 	next := *w
 	m := &next.members[i]
@@ -79,8 +81,8 @@ func (w *world) receive(i int, bit uint8, visit func(string, world, string)) {
 	visit(fmt.Sprintf("%d receives", i), next, harm)
 }
 
-// heartbeat simulates a row that the primary writes without a transaction number. A replica that receives the row also acknowledges all
-// earlier transactions.
+// heartbeat simulates a row that the primary writes outside of any numbered transaction. By receiving the row, a
+// replica also acknowledges all earlier transactions.
 func (w *world) heartbeat(primary int) {
 	p := &w.members[primary]
 	for i := range w.members {
@@ -149,7 +151,7 @@ func (w *world) useTicket(i int, broken rules) string {
 	return ""
 }
 
-// release answers the waiting commits, as a graceful stop does.
+// release answers a client whose commit still waits, as a graceful stop does.
 func (w *world) release(i int) string {
 	if waiting := w.members[i].written &^ w.acked; waiting != 0 {
 		return w.acknowledge(i, waiting&-waiting)
@@ -164,7 +166,7 @@ func (w *world) restart(i int) {
 	m.cutVoters, m.cutOthers, m.cutEnd, m.done = 0, 0, 0, m.written
 }
 
-// faults lists the external changes.
+// faults visits each change that a fault or a user can cause.
 func (w *world) faults(broken rules, visit func(how string, next world, harm string)) {
 	for i := range w.members {
 		m := &w.members[i]

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// switching completes a started change of the epoch: a member has promised a higher epoch.
+// switching completes a change of the epoch that has begun: some member has promised an epoch above the record's.
 func (c *cluster) switching() *Decision {
 	epoch := c.record.Epoch
 	for _, m := range c.members {
@@ -45,8 +45,8 @@ func (c *cluster) switching() *Decision {
 	return c.quorumLost(needed)
 }
 
-// keep gives the higher epoch to a primary that answers. This primary has all acknowledged transactions. Existing promises refuse only its
-// old epoch.
+// keep records the promised epoch for the present primary, which answers and has all acknowledged transactions. The
+// promises that were made refuse only its old epoch.
 func (c *cluster) keep(p Member, epoch int64) *Decision {
 	next := c.record.next()
 	next.Epoch = epoch
@@ -59,7 +59,8 @@ func (c *cluster) promise(m Member, epoch int64) *Decision {
 	return c.do(StateSwitching, step, "member %d promises epoch %d", m.Ordinal, epoch)
 }
 
-// handsOver reports whether the primary has ended its epoch for the member that the user names, and this member has all its transactions.
+// handsOver reports whether a planned change of the primary can continue: the primary has ended its epoch, and the
+// wanted member has all its transactions.
 func (c *cluster) handsOver(p Member, epoch int64) bool {
 	ordinal, isWanted := c.target()
 	to := c.at(ordinal)
@@ -67,7 +68,8 @@ func (c *cluster) handsOver(p Member, epoch int64) bool {
 		to.usable() && c.record.IsVoter(to.Identity) && to.Received.Contains(p.Received)
 }
 
-// switchover makes the primary end its epoch for the member that the user names. All members must be healthy.
+// switchover starts a planned change of the primary: the primary ends its epoch for the wanted member (target). Before
+// that, all voters must be well, and the wanted member must have caught up.
 func (c *cluster) switchover() *Decision {
 	p, answers := c.primary()
 	ordinal, isWanted := c.target()
@@ -87,7 +89,8 @@ func (c *cluster) switchover() *Decision {
 	return c.do(StateSwitchWanted, step, "member %d gives its epoch up for member %d", p.Ordinal, to.Ordinal)
 }
 
-// promote makes a voter the primary. This voter has received all transactions that any promising voter has received.
+// promote makes one of the voters that have promised the primary. It must have all transactions that any of them has
+// received.
 func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	best := promised[0]
 	to, isWanted := c.target()
@@ -167,8 +170,9 @@ func (c *cluster) primaryLost() *Decision {
 	return d
 }
 
-// ahead returns a voter that has transactions of the primary's server which the primary lacks after a start. This proves that the primary's
-// volume was restored to an older state. The voters have all later acknowledged transactions.
+// ahead returns a voter that has transactions of the primary's server which the primary itself lacks after a start.
+// They prove that storage has reset the primary's volume to an older state. The voters have all acknowledged
+// transactions that the volume lacks.
 func (c *cluster) ahead(p Member) *Member {
 	if p.Role != RoleNone || p.Identity != c.record.Primary || !p.usable() {
 		return nil

@@ -5,8 +5,8 @@ package replication
 
 import "fmt"
 
-// Prove returns nil if all facts of the step hold in a newer observation, or the first fact that does not. An executor calls it right
-// before the step's side effect, with a new observation.
+// Prove returns nil if all facts of the step still hold in a newer observation. Otherwise it returns the first fact
+// that does not hold. An executor calls it right before the step's side effect.
 func (s Step) Prove(now Observation) error {
 	c := &cluster{record: now.Record, members: now.Members}
 	if now.Record.Revision != s.basis() {

@@ -29,14 +29,14 @@ type Record struct {
 	// Voters are the members whose acknowledgements count, by ordinal. They do not include the primary. Without voters, the primary is
 	// alone.
 	Voters []Identity `json:"voters,omitempty"`
-	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges the transaction. 0 means that
-	// the primary is alone. 1 without voters means that the primary's commits wait.
+	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges it to the
+	// client. 0 means that the primary needs no voter. If it is 1 and there are no voters, commits wait.
 	Acknowledgements int `json:"acknowledgements"`
 }
 
-// Promises returns the number of voters that must promise a new epoch. After that number of promises, the primary of the old epoch can no
-// longer acknowledge transactions, and one of the promising voters has each acknowledged transaction. 0 means that no other member may be
-// promoted.
+// Promises returns the number of voters that must promise a new epoch, or 0 if no member may be promoted. After these
+// promises, the primary of the old epoch can acknowledge nothing more. And one of the promising voters has every
+// acknowledged transaction.
 func (r Record) Promises() int {
 	if len(r.Voters) == 0 || r.Acknowledgements == 0 {
 		return 0
@@ -44,8 +44,8 @@ func (r Record) Promises() int {
 	return len(r.Voters) - r.Acknowledgements + 1
 }
 
-// Pods returns the number of pods that must exist: those that the spec wants, and those of members whose data counts. A parked database has
-// no pods.
+// Pods returns the number of pods that must exist. It covers the wanted members, the primary and all voters. A parked
+// database has no pods.
 func (r Record) Pods(replicas int) int {
 	if replicas == 0 || !r.Formed {
 		return replicas
@@ -57,7 +57,7 @@ func (r Record) Pods(replicas int) int {
 	return pods
 }
 
-// IsVoter reports whether a copy of the data counts.
+// IsVoter reports whether the member with this data is a voter.
 func (r Record) IsVoter(id Identity) bool { return slices.Contains(r.Voters, id) }
 
 // next returns a copy of the record with the next revision.
@@ -89,7 +89,7 @@ const (
 	RolePrimary = mysqlmember.RolePrimary
 )
 
-// Damage is the reason why a replica can never apply what it received.
+// Damage is the reason why a replica can never apply the transactions that it has received.
 type Damage = mysqlmember.Damage
 
 // The kinds of damage.
@@ -110,8 +110,8 @@ type Member struct {
 	Answers bool
 	// Silent reports whether the agent or its server has not answered three consecutive queries.
 	Silent bool
-	// Bad reports whether the member was useless for more than ten seconds: it was missing, it was not connected although the primary
-	// admits it, or its applier had an error or lagged.
+	// Bad reports whether the member has been useless for more than ten seconds. It was missing, it was not connected
+	// although the primary admits it, or its applier had an error or lagged.
 	Bad bool
 
 	Volume Volume
@@ -141,12 +141,13 @@ type Member struct {
 	// Executed are the applied transactions. Received adds the transactions in the relay log.
 	Executed, Received GTIDs
 
-	// Fields of a primary. Writable reports whether it accepts writes. Purged are the transactions that its logs no longer have. Epoch is
-	// its epoch. Demands is the number of acknowledgements that it demands. Cut are the ordinals whose connections it refuses. Servers are
-	// the servers with separate passwords, by the ordinals of their members. End is the end of its binary log, and CutEnd the end at which
-	// it refused the last connection. Waiting is the number of sessions that wait for an acknowledgement; it is 0 if a transaction was
-	// committed since the last query. Busy reports such a commit: members may have received a transaction that the primary shows later.
-	// Blocked reports whether sessions have waited for five seconds.
+	// Fields of a primary. Writable reports whether it accepts writes. Purged are the transactions that its logs no
+	// longer have. Epoch is its epoch. Demands is the number of acknowledgements that it demands. Cut are the ordinals
+	// whose connections it refuses. Servers are the servers that have a separate password, by the ordinals of their
+	// members. End is the end of its binary log, and CutEnd was the end when it last refused a connection. Waiting is
+	// the number of sessions that wait for an acknowledgement, or 0 if a transaction was committed since the last
+	// query. Busy reports whether such a commit happened while sessions wait: the next query may show transactions that
+	// members have already. Blocked reports whether sessions have waited for five seconds.
 	Writable bool
 	Purged   GTIDs
 	Epoch    int64
@@ -171,9 +172,9 @@ type Member struct {
 	Connected    bool
 	ReadTo       Position
 	CaughtUp     bool
-	// Damage is the reason why it can never apply what it received; empty for none.
+	// Damage is the reason why the member can never apply the transactions that it has received; empty for none.
 	Damage Damage
-	// Routed reports whether the Service points to it.
+	// Routed reports whether the primary's Service selects the member.
 	Routed bool
 }
 
@@ -185,13 +186,14 @@ func (m Member) hasNoData() bool {
 	return m.Answers && (m.Volume == VolumeEmpty || m.Volume == VolumeLost)
 }
 
-// hasOther reports whether a member answers and does not have the data of an identity. An answer without a volume proves nothing, because
-// the agent could not read the volume.
+// hasOther reports whether a member answers, and certainly does not have the data of an identity. If the answer has no
+// volume, the agent could not read the volume, so nothing is certain.
 func (m Member) hasOther(id Identity) bool {
 	return m.hasNoData() || m.Answers && m.Volume == VolumeOwn && m.Server != "" && m.Identity != id
 }
 
-// isDamaged reports whether a replica has been unable to apply what it received for a time, and can never apply it.
+// isDamaged reports whether a replica has been bad for a time because it can never apply the transactions that it has
+// received.
 func (m Member) isDamaged() bool { return m.Bad && m.Damage != "" }
 
 // drained reports whether the relay log is applied.
@@ -213,8 +215,8 @@ type Want struct {
 	WhenAlone WhenAlone
 	// Manual reports whether only a user starts a failover.
 	Manual bool
-	// Members is the maximum number of members. The primary also refuses members without a pod, because the server of a removed pod may
-	// still run and acknowledge.
+	// Members is the maximum number of members. The primary refuses the ordinals below it that have no pod, too,
+	// because the server of a removed pod may still run and acknowledge.
 	Members int
 	// MaxVoters limits the number of voters: 2 of three members.
 	MaxVoters int
@@ -230,8 +232,9 @@ type Want struct {
 	Adopt string
 }
 
-// Observation is the input of a decision. Members are sorted by ordinal, one for each wanted or existing pod. The record's primary is
-// queried after the others. So a transaction that its answer lacks is really missing, and was not written later.
+// Observation is the input of a decision. Members are sorted by ordinal, one for each wanted or existing pod. The
+// record's primary is queried last. So a transaction that another member has and the primary's answer lacks is really
+// missing: it was not written in between.
 type Observation struct {
 	Record  Record
 	Members []Member

@@ -44,8 +44,8 @@ type Step struct {
 	Demands     int
 	// Servers are the servers with separate passwords, by the ordinals of their members.
 	Servers map[int]string
-	// CutVoters are refused until the primary receives a newer revision, so that a delayed order does not admit them. Each order replaces
-	// CutOthers.
+	// CutVoters are voters whose connections the primary refuses until it gets a newer revision, so that a delayed
+	// order does not admit them. CutOthers are other members that it refuses until the next order.
 	CutVoters, CutOthers []int
 
 	Record *Record
@@ -84,7 +84,7 @@ const (
 // State is the state of the database.
 type State string
 
-// The states, from the decision table of mysql-ha.
+// The states of a database, as in the decision table of the design (mysql-ha).
 const (
 	StateFresh         State = "Fresh"         // nothing was formed
 	StateRecordLost    State = "RecordLost"    // data exists, but its latest record does not: a user must act
@@ -137,16 +137,17 @@ const (
 	FenceTicket = mysqlmember.TicketFence
 )
 
-// AdoptTicket returns the ticket to use the data of a single server, with this mark, as the first data.
+// AdoptTicket returns the ticket with which the first member may use the data of a single server. mark is the mark of
+// that data.
 func AdoptTicket(mark string) string { return mysqlmember.TicketAdopt + ":" + mark }
 
-// JoinTicket returns the ticket to rename the member's data and copy the data of source, once.
+// JoinTicket returns the ticket with which a member may set its data aside and copy the data of source, once.
 func JoinTicket(r Record, source Identity) string {
 	return fmt.Sprintf(mysqlmember.TicketJoin+":%d:%d:%s", r.Revision, source.Ordinal, source.Server)
 }
 
-// isJoining reports whether a member has a usable ticket to copy the data of source. A newer revision of the record does not interrupt a
-// copy.
+// isJoining reports whether a member has a ticket to copy the data of source, and has not used it. The ticket may have
+// an older revision than the record, so that a new revision of the record does not interrupt a copy.
 func (m Member) isJoining(source Identity) bool {
 	var revision int64
 	var from Identity

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// teller runs a story in the model: a sequence of faults, writes and actions of agents. After each line, no acknowledged transaction may be
-// lost.
+// teller runs a story in the model: a sequence of faults, writes and actions of agents. After each line, it checks that
+// no acknowledged transaction is lost.
 type teller struct {
 	*testing.T
 	world
@@ -19,8 +19,8 @@ type teller struct {
 	harm   string
 }
 
-// passes runs the operator and the agents until no step is left. Clients write nothing, and the faults stay. Moves whose names begin with
-// one of the given words do not happen.
+// passes runs the operator and the agents until nothing changes any more. Clients write nothing, and no fault ends.
+// Changes whose names begin with one of the words in without do not happen.
 func (s *teller) passes(without ...string) State {
 	s.Helper()
 	for range 400 {
@@ -47,7 +47,7 @@ func (s *teller) step() Decision {
 	return d
 }
 
-// happens makes the moves or faults happen whose names begin with these texts.
+// happens applies changes, in order. Each line is the beginning of the name of a move or fault.
 func (s *teller) happens(lines ...string) {
 	s.Helper()
 	for _, line := range lines {
@@ -57,7 +57,8 @@ func (s *teller) happens(lines ...string) {
 	}
 }
 
-// move makes the first move happen for which is returns true, or with faults the first such fault. It reports whether there was one.
+// move applies the first move that is accepts. If there is none and faults is true, it applies the first such fault. It
+// reports whether it found one.
 func (s *teller) move(is func(how string) bool, faults bool) (moved bool) {
 	now := s.world
 	visit := func(how string, next world, harm string) {
@@ -97,9 +98,9 @@ func onePromise(want Want, o Observation) Decision {
 	return d
 }
 
-// Stories of the design: a primary that is killed while a commit waits, a lost volume while the operator cannot reach another member, an
-// older record that is restored, and an operator that ends after a promise. `make verify GROUPS=mysql` runs other stories with real
-// servers.
+// The stories of the design: a primary is killed while a commit waits, a volume is lost while the operator cannot reach
+// another member, an older record is restored, and an operator ends after a promise. `make verify GROUPS=mysql` runs
+// other stories with real servers.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, decide Decider) *teller {

@@ -5,8 +5,9 @@ package replication
 
 import "slices"
 
-// broken deletes a pod that cannot run if its StatefulSet would create a different pod, because the user may have fixed the cause. No
-// server runs in the pod. If the latest change has failed on another member, it keeps the pod, which may serve again.
+// broken deletes the pod of a member that cannot run, if the StatefulSet would create a different pod: the user may
+// have fixed the cause. No server runs in the pod. If the latest change has failed on another pod, broken keeps the
+// pods of the primary and of voters, because they may serve again.
 func (c *cluster) broken() *Decision {
 	var failed *Member
 	if _, answers := c.primary(); answers {
@@ -21,14 +22,15 @@ func (c *cluster) broken() *Decision {
 	return nil
 }
 
-// cannotStart reports whether an agent has run for a long time without a server: the server does not start on the data, or the first data
-// cannot be created.
+// cannotStart reports whether the agent has run for a long time without a server. Either the server does not start on
+// the data, or the member fails to create its first data.
 func (m Member) cannotStart() bool {
 	isMaking := m.Volume != VolumeOwn && m.Ticket != "" && m.FailedTicket == m.Ticket
 	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
 }
 
-// mostVoters returns the maximum number of voters in the record. A primary that must leave needs a voter that remains a member.
+// mostVoters returns the maximum number of voters. If the primary is not a wanted member, a voter is added that is a
+// wanted member, because the primary's role must move to such a voter.
 func (c *cluster) mostVoters(p Member) int {
 	stays := func(id Identity) bool { return id.Ordinal < c.want.Replicas }
 	switch {
@@ -40,8 +42,9 @@ func (c *cluster) mostVoters(p Member) int {
 	return len(c.record.Voters) + 1
 }
 
-// leaving returns the healthy voters that must leave: unwanted voters, provided that the primary is a wanted member, and the voter whose
-// pod is restarted next. A single voter is restarted without leaving, and commits wait for it.
+// leaving returns healthy voters that must leave: those that are not wanted, or else the voter whose pod is restarted
+// next. While the primary itself is not wanted, none must leave. A single voter is restarted without leaving, and
+// commits wait for it.
 func (c *cluster) leaving() []Identity {
 	if c.record.Primary.Ordinal >= c.want.Replicas {
 		return nil
@@ -58,8 +61,8 @@ func (c *cluster) leaving() []Identity {
 	return surplus
 }
 
-// nextToRoll returns the outdated member to restart next, provided that all others are healthy. Members that are not voters come first,
-// then voters. It never returns the primary.
+// nextToRoll returns the outdated member to restart next, or nil if another replica is not well or settled. Members
+// that are not voters come before voters. It never returns the primary.
 func (c *cluster) nextToRoll() *Member {
 	var next *Member
 	for _, isVoter := range []bool{false, true} {
@@ -127,7 +130,7 @@ func (c *cluster) roll() *Decision {
 	case next != nil && (!c.record.IsVoter(next.Identity) || len(c.record.Voters) == 1):
 		return c.do(StateRolling, c.order(ActionDeletePod, *next), "member %d is restarted with its new pod", next.Ordinal)
 	case next != nil:
-		return nil // the member must first cease to be a voter
+		return nil // voterBad first removes it from the voters
 	case !c.isOutdated():
 		return nil
 	case c.failed() != nil:
@@ -138,13 +141,13 @@ func (c *cluster) roll() *Decision {
 	case c.want.Replicas > 1 && c.unsettled(p.Ordinal) != nil:
 		return c.say(StateRolling, "pods are outdated: member %d is to be ready for %s without a restart before the next one is restarted", c.unsettled(p.Ordinal).Ordinal, c.want.WellFor)
 	case p.Outdated && c.want.Replicas == 1 && len(c.record.Voters) == 0 && c.record.Acknowledgements == 0:
-		return c.do(StateRolling, c.order(ActionDeletePod, p), "member %d is restarted with its new pod; there is no other one", p.Ordinal)
+		return c.do(StateRolling, c.order(ActionDeletePod, p), "member %d is restarted with its new pod; there is no other member", p.Ordinal)
 	}
 	return nil
 }
 
-// target returns the member that must become the primary: the member that the user names, or a voter if the primary must leave or is the
-// last outdated member.
+// target returns the member that must become the primary. The user names it. Or the primary must leave, or is the last
+// outdated member: then any suitable voter is the target.
 func (c *cluster) target() (ordinal int, isWanted bool) {
 	p := c.at(c.record.Primary.Ordinal)
 	isLastToRoll := p.Outdated && c.want.Replicas > 1 && len(c.record.Voters) >= c.mostVoters(p) && c.unsettled(p.Ordinal) == nil // all others were restarted, and vote again

@@ -20,8 +20,8 @@ const (
 
 var errRefused = errors.New("refused")
 
-// mMember is a member with its agent. Transactions are bits: written are the transactions in its binary log, and received are these and the
-// transactions in its relay log. restart keeps only the persistent fields.
+// mMember is a member with its agent. Transactions are bits. written has the transactions in the binary log; received
+// also has those in the relay log. restart keeps only the persistent fields.
 type mMember struct {
 	up                         bool
 	outdated                   bool
@@ -80,7 +80,7 @@ type mStep struct {
 // budget limits the faults that may still happen.
 type budget struct{ crashes, cuts, losses, stale, writes, tears uint8 }
 
-// rules are the rules that a negative control breaks.
+// rules selects the rules of the design that a negative control breaks.
 type rules struct{ gracefulDemotion, learnerAcknowledges, anyRevision, timeout, noPromiseOnDisk, clearsCut, hastyDemotion bool }
 
 type world struct {
@@ -94,9 +94,9 @@ type world struct {
 	author  [txns]uint8 // servers that wrote the transactions
 	acker   [8]uint8
 	held    mStep
-	to      uint8  // 1 plus the member that the user wants as the primary; 0: none
+	to      uint8  // the member that the user wants as the primary, plus 1; 0: none
 	wants   uint8  // number of members in the spec; 0: all
-	late    string // invariant that a step has violated by an acknowledgement
+	late    string // an invariant that a step has violated, because it led to an acknowledgement
 	left    budget
 }
 
@@ -245,8 +245,8 @@ func (w *world) set(mask uint8) GTIDs {
 	return set
 }
 
-// busy returns the observation of a primary that commits transactions between queries while sessions wait. It returns false if no session
-// waits.
+// busy returns an observation in which the primary has committed transactions between two queries while sessions wait.
+// If no session waits, is has the value false.
 func (w *world) busy() (o Observation, is bool) {
 	o = w.view()
 	for i := range o.Members {
@@ -332,8 +332,8 @@ func pack(s *Step) mStep {
 	return m
 }
 
-// take carries out a step's effect, unless the API server or an agent refuses it. The model omits the operator's proofs, because a delayed
-// step has none.
+// take applies the effect of a step, unless the API server or an agent refuses the step. It does not check proofs,
+// because a delayed step has none.
 func (w *world) take(s mStep, broken rules) error {
 	if s.action == ActionRecord {
 		if w.record.revision != s.was {
@@ -356,7 +356,7 @@ func (w *world) take(s mStep, broken rules) error {
 		m.uid++
 		return nil
 	}
-	if s.epoch < m.promised || s.action != ActionPromise && s.revision < m.revision && !broken.anyRevision { // a promise has no revision
+	if s.epoch < m.promised || s.action != ActionPromise && s.revision < m.revision && !broken.anyRevision { // a promise is accepted with any revision
 		return errRefused
 	}
 	switch s.action { //nolint:exhaustive // the others are above, or change nothing here

@@ -19,7 +19,8 @@ const (
 	mostBytesBack = 16 << 20
 )
 
-// The three scripts of moveBack. Each is atomic. A command in a script reaches keys of an importing slot after ASKING.
+// The three scripts of moveBack. Each is atomic. Each is sent after ASKING, so that its commands reach keys of an
+// importing slot.
 const (
 	// The target returns its keys and closes the slot: from then on no client changes these keys.
 	scriptTake = `
@@ -71,14 +72,15 @@ return answer`
 
 // moveBack undoes started moves: it moves the target's keys of the slots back to their owner, and closes the slots.
 //
-// The owner redirects clients to the target for keys that it lacks (ASK), and accepts no such key: MIGRATE cannot move it back. A client
-// that was redirected just before a key goes back must not create that key at the target again. So the target closes the slot when it
-// returns its keys. Until the owner has also closed the slot, clients are redirected, and no client reads or writes a copy.
+// MIGRATE cannot do that: the owner redirects requests for keys that it lacks to the target (ASK), so it accepts no
+// such key. A client that was redirected just before a key goes back must not create that key at the target again. So
+// the target closes the slot when it returns its keys. Until the owner has also closed the slot, clients are
+// redirected, and no client reads or writes a copy.
 //
 // The mark at the owner shows how far a move back has come, so that the next operator finishes it:
 //
-//	migrating to the target  the target's keys are the only ones: they go back, or the move is continued
-//	migrating to the owner   the owner has all keys, and clients may have deleted some since: the target's keys are copies, and are deleted
+//	migrating to the target  only the target has its keys: they go back, or the move is continued
+//	migrating to the owner   the owner has all keys, and clients may have deleted some: the target's copies are deleted
 //	none                     no other node has a key of the slot
 func (t *executor) moveBack(ctx context.Context) error {
 	m, err := t.newMover(ctx)

@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// refused asserts that an owner that cannot restore keys still redirects clients to the target.
+// refused asserts that clients are still redirected to the target if the owner cannot restore the target's keys.
 func refused(r *rig, owner, target *rigNode, next func() (string, int)) {
 	r.Helper()
 	key, slot := next()
@@ -38,8 +38,8 @@ func refused(r *rig, owner, target *rigNode, next func() (string, int)) {
 	assert.Equal(r, len(r.keys(owner, slot))+len(r.keys(target, slot)), 1)
 }
 
-// The operator ends at each command of a move back, clients delete and write keys, and one end may restart. The next operator leaves each
-// key only on the key's owner, with the last acknowledged write.
+// The operator ends at each command of a move back, while clients delete and write keys. In some cases, the owner or
+// the target restarts. Then the next operator leaves each key only on its owner, with the last acknowledged write.
 func TestMoveBackIsBrokenOffAtEachCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)

@@ -121,7 +121,8 @@ func (t *executor) proveHeir(ctx context.Context, node *link, master string, vie
 	return nil
 }
 
-// proveEmptied proves that the master has not restarted since it was observed, and has no keys, unless a user gave them up.
+// proveEmptied proves that the master has not restarted since it was observed. It also proves that the master has no
+// keys, unless a user gave up its data.
 func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 	master, err := t.target(ctx)
 	if err != nil {

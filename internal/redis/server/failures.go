@@ -14,9 +14,9 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// A failed step is not due again for a while. In that time, other steps are taken. The delay doubles with each consecutive failure. A move
-// of slots that Redis refused is delayed from its first failure on. Any other step is first retried once without a delay, because its
-// preconditions may just have changed. A restart of the operator resets the delays.
+// A failed step is skipped for a delay, in which other steps are taken. The delay doubles with each consecutive
+// failure. The first failure causes a delay only if Redis refused a move of slots. Any other step is first retried once
+// without a delay, because its preconditions may just have changed. A restart of the operator resets the delays.
 const (
 	moveAgain = 15 * time.Second
 	stepAgain = 2 * time.Second
@@ -26,10 +26,11 @@ const (
 	mostSlots = 64
 )
 
-// wholeStep is the value of slot for the step as a whole.
+// wholeStep is the slot number of a failure that concerns the whole step, not a single slot.
 const wholeStep = -1
 
-// failureKey identifies a step on a pod. into is set for a target that accepts no keys: it applies to all moves to that target.
+// failureKey identifies a failed step on a pod. into is true if the target accepts no keys at all: then all moves to
+// that target wait.
 type failureKey struct {
 	action topology.Action
 	mode   string

@@ -57,7 +57,7 @@ func (t *executor) addSlots(ctx context.Context) error {
 	return t.on(ctx, add)
 }
 
-// dropSlots makes a node give up slots that other nodes own in their own view.
+// dropSlots makes a node give up slots. Each of these slots must belong to another node in that other node's own view.
 func (t *executor) dropSlots(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -189,7 +189,8 @@ func (t *executor) ownsNothing(ctx context.Context, links []*link) error {
 	})
 }
 
-// allServed proves that the nodes of On own all slots in their own views. The keys of the step's node are then copies.
+// allServed proves that the nodes of Step.On own all slots in their own views. In that case, the keys of the step's
+// node are only copies.
 func (t *executor) allServed(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {
@@ -216,8 +217,8 @@ func (t *executor) allServed(ctx context.Context) error {
 	return nil
 }
 
-// slotless proves that the step's node owns no slot in its own view, and returns it with its number of keys. If a user gave up the node's
-// data by its id, the id alone is the proof.
+// slotless proves that the step's node owns no slot in its own view, and returns its link and its number of keys. The
+// proof is not needed if a user gave up the node's data by its id (ModeConsent).
 func (t *executor) slotless(ctx context.Context) (*link, int64, error) {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -294,7 +295,7 @@ func (t *executor) functions(ctx context.Context) error {
 func (t *executor) configure(ctx context.Context) error {
 	var commands []command
 	for _, name := range slices.Sorted(maps.Keys(t.Step.Settings)) {
-		// One by one, because Redis 6.2 accepts only one name.
+		// CONFIG SET gets one name at a time, because Redis 6.2 accepts no more.
 		commands = append(commands, command{"CONFIG", "SET", name, t.Step.Settings[name]})
 	}
 	if err := t.on(ctx, commands...); err != nil {

@@ -87,8 +87,9 @@ type parcel struct {
 	bytes int64
 }
 
-// pack groups keys into parcels that block no node for long. A value that is too large for any parcel is an error that names its key:
-// MIGRATE would block both nodes for longer than the node timeout, or the target would refuse it on each retry.
+// pack groups keys into parcels that block no node for long. It returns an error with the key if a value is too large
+// to be moved: MIGRATE would block both nodes for longer than the node timeout, or the target would refuse the value on
+// each retry.
 func (m *mover) pack(ctx context.Context, on *link, slots []int, keys map[int][]any) ([]parcel, error) {
 	var commands []command
 	for _, slot := range slots {
@@ -142,15 +143,17 @@ end
 return deleted`
 )
 
-// dropDuplicates deletes the target's copies of keys that the source also has, in slots with keys on the target before this step.
+// dropDuplicates deletes the target's copies of keys that the source also has. It does so only in slots of which the
+// target had keys before this step. Without it, a deleted key could return:
 //
-// (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach the source. (3) A
-// client deletes the key on the source. (4) The source redirects clients to the target, where the deleted key still exists. MIGRATE with
-// REPLACE does not repair that: it skips a key that the source no longer has. So the copy is deleted while the source has the key.
+// (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach
+// the source. (3) A client deletes the key on the source. (4) The source redirects clients to the target, where the
+// deleted key still exists. MIGRATE with REPLACE does not repair that: it skips a key that the source no longer has. So
+// the copy is deleted while the source has the key.
 //
-// The order makes this safe: first the target's value is read, then the source is checked for the key. While a slot is open, clients create
-// a key that the source lacks only at the target. So if the source still has the key, the value that was read before is a copy, and was not
-// written by a client. The copy is deleted only if it still has that value.
+// The order makes the deletion safe: first the target's value is read, then the source is checked for the key. While a
+// slot is open, clients create a key that the source lacks only at the target. So if the source still has the key, no
+// client wrote the value that was read at the target. The copy is deleted only if it still has that value.
 func (m *mover) dropDuplicates(ctx context.Context, parcels []parcel) error {
 	for _, p := range parcels {
 		if !m.resumed[p.slot] {
@@ -195,8 +198,8 @@ func (m *mover) dropParcel(ctx context.Context, p parcel) error {
 	return err
 }
 
-// migrate moves keys to the target. A key that arrives at the target in between, from a MIGRATE whose reply was lost, makes the target answer
-// BUSYKEY: the copy is deleted, and the key is sent again.
+// migrate moves keys to the target. If the reply to an earlier MIGRATE was lost, its keys may arrive at the target
+// late. The target then answers BUSYKEY: migrate deletes the target's copy, and sends the key again.
 func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
 	busy, err := m.send(ctx, parcels)
 	if err != nil || len(busy) == 0 {
@@ -252,7 +255,8 @@ func (m *mover) send(ctx context.Context, parcels []parcel) (busy []parcel, err 
 // lasting are error replies of a target that accepts no keys until a user acts.
 var lasting = []string{"MISCONF", "NOREPLICAS", "READONLY", "NOPERM", "NOAUTH", "WRONGPASS", "ERR max number of clients"}
 
-// refusal converts an error reply to MIGRATE into a moveError with the consequence for later moves.
+// refusal converts an error reply to MIGRATE into a moveError. The moveError has the delay before the next attempt, and
+// whether the target accepts no keys at all.
 func refusal(slot int, target *link, err error) error {
 	const refused = "Target instance replied with error: "
 	_, answer, byTarget := strings.Cut(err.Error(), refused)

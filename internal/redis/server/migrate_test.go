@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// client acts between two pipelines of the operator: before the nth pipeline whose commands begin with a word.
+// client runs acts right before the operator sends a pipeline: the nth pipeline that has a command beginning with word.
 type client struct {
 	word  string
 	nth   int
@@ -37,8 +37,8 @@ func (c *client) Send(_ topology.Place, commands []string) (int, error) {
 
 func (*client) Received(topology.Place, []string) error { return nil }
 
-// The target's reply to a MIGRATE was lost: keys are on both nodes, and clients change these keys during the move. The source's value is
-// valid, a deleted key stays deleted, and a later write at the target stays.
+// The target's reply to a MIGRATE was lost, so keys are on both nodes. Clients change these keys during the move. After
+// the move, the target has the source's value, no deleted key has returned, and later writes at the target remain.
 func TestKeysOnBothNodes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)
@@ -75,7 +75,7 @@ func TestKeysOnBothNodes(t *testing.T) {
 		}
 		r.do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.ID)
 		r.do(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.ID)
-		// The first MIGRATE of this step has the same keys as the MIGRATE whose reply was lost.
+		// These are the keys of the MIGRATE whose reply was lost. The first MIGRATE of the step has the same keys.
 		first := r.do(source, "CLUSTER", "GETKEYSINSLOT", slot, 10).([]any)
 		if !c.fresh {
 			r.do(source, append([]any{"MIGRATE", target.IP, Port, "", 0, 5000, "COPY", "KEYS"}, first...)...)

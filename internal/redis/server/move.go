@@ -117,7 +117,8 @@ func (m *mover) moveBatch(ctx context.Context, slots []int) (int, error) {
 		}
 		moving, m.resumed[slot] = append(moving, slot), now.stale[slot] > 0
 	}
-	// Keys on other masters would stop the move at its end.
+	// assign would fail at the end of the move if another master had keys of the slots. So they are checked before the
+	// slots are opened.
 	if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, toOpen) }); err != nil {
 		return 0, err
 	}
@@ -183,7 +184,7 @@ func (m *mover) look(ctx context.Context, slots []int) (*sight, error) {
 	return now, err
 }
 
-// acquainted repeats look until the target has the config epoch of the source. Nodes exchange epochs within a second.
+// acquainted repeats look until the target knows the source's config epoch. Nodes exchange epochs within a second.
 func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
 	for tick := time.Tick(20 * time.Millisecond); ; {
 		now, err := m.look(ctx, slots)
@@ -200,7 +201,7 @@ func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
 	}
 }
 
-// batch returns a prefix of slots: one, and more while they have few keys.
+// batch returns a prefix of slots: the first slot, and further slots while they have at most keysAtOnce keys together.
 func (s *sight) batch(slots []int) []int {
 	keys := int64(0)
 	for i, slot := range slots {
@@ -262,8 +263,9 @@ func (m *mover) judgeSlot(now *sight, slot int) (slotState, error) {
 	return slotAtSource, nil
 }
 
-// assign gives the drained slots to the target, and updates these and the target's other slots on all other masters. After the last key has
-// moved, it checks again that the source still owns them.
+// assign makes the target the owner of the drained slots. It then announces the target as the owner of the slots
+// drained and owned to the source and all other masters. Before that, it checks again that the source owns the drained
+// slots.
 func (m *mover) assign(ctx context.Context, drained, owned []int) error {
 	if len(drained) > 0 {
 		now, err := m.look(ctx, drained)
@@ -292,17 +294,19 @@ func (m *mover) assign(ctx context.Context, drained, owned []int) error {
 		if err != nil || heard && told[i] != m.source {
 			return err
 		}
-		// The source keeps its mark until SETSLOT NODE.
+		// The source gets SETSLOT NODE in any case, because only this command removes its mark.
 		_, err = told[i].do(ctx, setSlot(name, "NODE", m.target.place.ID)...)
 		return err
 	})
 }
 
-// heard waits until a node has received the target's broadcast claim of slots, and reports whether the node has received it.
+// heard waits until a node has received the target's broadcast claim of slots, and reports whether the node has
+// received it.
 //
-// If a node receives SETSLOT first and then an older message of the target, it stores that the owner does not claim the slot. Redis 7.0
-// never removes that entry. If the node later gets the slot itself, the next message of the former owner takes the slot back, even with a
-// lower config epoch. The keys are then deleted. So SETSLOT is sent only if no message of the target arrives.
+// The broadcast should arrive before SETSLOT. If SETSLOT is first, and an older message of the target follows, the node
+// stores that the target does not claim the slot. Redis 7.0 never removes that entry. If the node later owns the slot
+// itself, the next message of the target takes the slot back, even with a lower config epoch. The keys are then
+// deleted. So another master gets SETSLOT only if heard returns false.
 func (m *mover) heard(ctx context.Context, l *link, slots []int) (bool, error) {
 	end := time.Now().Add(patience)
 	for tick := time.Tick(3 * time.Millisecond); ; {

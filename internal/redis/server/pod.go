@@ -27,8 +27,11 @@ func (t *executor) proveStart(ctx context.Context) error {
 	return nil
 }
 
-// deletePod deletes a pod. A server that answered at the decision must own no slots, because it may have become a master after that. The
-// only pod of a shard owns slots, and must be able to write its data. A server that did not answer must still not answer.
+// deletePod deletes a pod after one of three checks:
+//
+//   - A server that answered at the decision must own no slots now: it may have become a master since.
+//   - The only pod of a shard (ModeAlone) owns slots, so it must be able to write its data.
+//   - A server that did not answer must still not answer.
 func (t *executor) deletePod(ctx context.Context) error {
 	var err error
 	switch {
@@ -48,7 +51,7 @@ func (t *executor) deletePod(ctx context.Context) error {
 	return t.Kubernetes.DeletePod(ctx, t.Step.Node)
 }
 
-// isAlone proves that the step's server is a master without a replica, which writes its data when it stops.
+// isAlone proves that the step's server is a master without replicas, and can write its data when it stops.
 func (t *executor) isAlone(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// impatience divides the time for a node that did not answer in time, so that an unreachable cluster does not block a worker of the
-// operator. Each fifth read has the full time again.
+// impatience divides the time limit for a node that did not answer in time before. So an unreachable cluster does not
+// block a worker of the operator for long. Each fifth read has the full time limit again.
 const impatience = 4
 
 // Read fills in the fields of each node that come from its Redis: all fields from Reached on in topology.Node. It queries all nodes in
@@ -175,7 +175,7 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 // askWrites checks whether a server with signs of trouble refuses writes, and why.
 func askWrites(ctx context.Context, client *redis.Client, node *topology.Node, said info) error {
 	if said.is("aof_last_write_status", "err") || said.is("rdb_last_bgsave_status", "err") {
-		// A master with a failing disk answers with the cause.
+		// A master with a failing disk answers PING with the cause.
 		if err := client.Ping(ctx).Err(); err != nil && strings.HasPrefix(err.Error(), "MISCONF") {
 			_, cause, _ := strings.Cut(err.Error(), ": ")
 			if cause == "" {
@@ -217,8 +217,8 @@ func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node
 	return err
 }
 
-// readMarks reads what start.sh found on the volume: the size of the files that it keeps, and the times of a master that accepts no replica, and
-// of a replica that has had no link since its server started.
+// readMarks reads the notes that start.sh made about the volume: the size of kept files, and two times. The times are
+// set only for a master that accepts no replica, or for a replica without a link since its server started.
 func readMarks(text string, node *topology.Node) {
 	for mark := range strings.SplitSeq(text, "/") {
 		name, digits, _ := strings.Cut(mark, "=")

@@ -45,8 +45,8 @@ func TestReplicaWithoutItsMaster(t *testing.T) {
 	assert.NilError(t, r.take(topology.Step{Action: topology.ActionReset, Mode: topology.ModeConsent, Node: replica.Place}))
 }
 
-// A server reports the notes on its volume: the size of kept files always, the times only while a decision needs them. The text of an older
-// script has no size.
+// A server reports the notes of start.sh about its volume. The size of kept files is always read, the times only while
+// a decision needs them. The notes of an older start.sh have no size.
 func TestMarksOfTheVolume(t *testing.T) {
 	t.Parallel()
 	used, linked := time.Unix(1700000000, 0), time.Unix(1700000100, 0)

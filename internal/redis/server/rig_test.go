@@ -111,7 +111,7 @@ func (r *rig) run(n *rigNode) {
 	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	assert.NilError(r, err)
 	defer func() { assert.NilError(r, log.Close()) }()
-	// The title of a process replaces its environment, by which the guard finds it.
+	// The guard finds processes by their environment. A process title would overwrite the environment.
 	argv := append([]string{r.program, "--set-proc-title", "no", "--bind", n.IP, "--port", fmt.Sprint(Port), "--dir", n.dir, "--save", "", "--appendonly", "yes",
 		"--cluster-enabled", "yes", "--cluster-announce-ip", n.IP, "--cluster-node-timeout", fmt.Sprint(r.wanted.NodeTimeout.Milliseconds())}, n.options...)
 	n.process, err = r.guard.Start(argv, nil, n.dir, log)
@@ -161,7 +161,7 @@ func (r *rig) do(n *rigNode, words ...any) any {
 	return answer
 }
 
-// asking sends a command that a client was redirected to send.
+// asking sends ASKING and a command, as a redirected client does.
 func (r *rig) asking(n *rigNode, words ...any) error {
 	_, err := n.client.Pipelined(r.Context(), func(pipe redis.Pipeliner) error {
 		pipe.Do(r.Context(), "ASKING")
@@ -206,7 +206,7 @@ func (r *rig) keys(n *rigNode, slot int) (names []string) {
 	return names
 }
 
-// operator begins a new life of the operator.
+// operator simulates a restart of the operator.
 func (r *rig) operator(tap Tap) {
 	if r.servers != nil {
 		r.servers.Close()
@@ -296,8 +296,8 @@ func (r *rig) slotsOf(n *rigNode) func() (tag string, slot int) {
 	}
 }
 
-// breaker ends the operator at one of its pipelines that have an effect: before the pipeline is sent, or after its effect, with a lost
-// answer.
+// breaker interrupts the operator at one of the pipelines that have an effect: before it is sent, or after its effect,
+// so that its answer is lost.
 type breaker struct {
 	mu     sync.Mutex
 	at     int

@@ -192,7 +192,7 @@ func addresses(t *testing.T) func() string {
 
 const loading = "-LOADING Redis is loading the dataset in memory\r\n"
 
-// Each problem is named. Nodes are read in parallel: here, the first node answers after the last.
+// Read reports the problem of each node. It reads nodes in parallel: here, the first node answers after the last.
 func TestNodesThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	next, asked := addresses(t), make(chan struct{})
@@ -213,7 +213,7 @@ func TestNodesThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// A node that hangs gets less time for the next query.
+// After a node did not answer in time, the next queries have a shorter time limit.
 func TestNodeThatHangs(t *testing.T) {
 	t.Parallel()
 	ip := addresses(t)()
@@ -228,7 +228,7 @@ func TestNodeThatHangs(t *testing.T) {
 	}
 }
 
-// The problem of a node behind a mesh with strict mTLS names the mesh.
+// The problem of a node behind a service mesh with strict mTLS names the mesh as the cause.
 func TestMeshWithStrictTLSIsNamed(t *testing.T) {
 	t.Parallel()
 	databasetest.Mesh(t, Port, func(t *testing.T, ip string) {

@@ -65,8 +65,8 @@ func (l *link) holdsNone(ctx context.Context, slots []int) error {
 	return nil
 }
 
-// markSlot opens or closes slots on one node. It keeps a mark while keys depend on the mark: without it, clients could not reach keys on an
-// importing node, or on the target of a migrating node.
+// markSlot opens or closes slots on one node. It does not close a slot while keys depend on the mark: without the mark,
+// clients could not reach keys on an importing node, or on the target of a migrating node.
 func (t *executor) markSlot(ctx context.Context) error {
 	slots := slices.Collect(t.Step.Slots.All)
 	node, err := t.prove(ctx, t.Step.Node)
@@ -103,9 +103,11 @@ func (t *executor) markSlot(ctx context.Context) error {
 	return err
 }
 
-// assignSlot sets the owner of slots on nodes. If the owner is among the nodes and does not own the slots yet, the slots get a new owner:
-// no other master may hold a key of the slots, because that master would delete the key. Otherwise the nodes only adopt the owner's claim,
-// and a node that claims the slots may hold no key of them.
+// assignSlot sets the owner of slots on nodes. There are two cases:
+//
+//   - The owner is among the nodes and does not own the slots yet: the slots get a new owner. No other master may hold
+//     a key of the slots, because that master would delete the key.
+//   - Otherwise the nodes only adopt the owner's claim. A node that claims the slots itself may hold no key of them.
 func (t *executor) assignSlot(ctx context.Context) error {
 	slots := slices.Collect(t.Step.Slots.All)
 	links, err := t.proveAll(ctx, t.Step.On...)

@@ -21,7 +21,8 @@ type Kubernetes interface {
 	Pod(ctx context.Context, name string) (proof.Pod, error)
 	// Record stores the record.
 	Record(ctx context.Context, record topology.Record) error
-	// DeletePod deletes a pod unless its UID has changed. A pod that never served must not have started since.
+	// DeletePod deletes a pod unless its UID has changed. A pod that never served stays if its server has started since
+	// the decision.
 	DeletePod(ctx context.Context, pod topology.Place) error
 }
 

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// When a cluster is restored, the first node of each shard gets its part of the backup before it starts. Those nodes own slots and hold
-// keys before they have met.
+// When a cluster is restored, the first node of each shard gets its part of the backup before it starts. So these nodes
+// own slots and hold keys before they meet each other.
 //
-// Until pods can see that the cluster has begun, a pod with an empty volume gets the backup again. So nodes meet only after that: a node
-// that is restored again must not claim slots to which other nodes have written in the meantime.
+// Until pods can see that the cluster has begun, a pod with an empty volume gets the backup again. So nodes meet only
+// after that. Otherwise a node that is restored a second time could claim slots to which other nodes have written
+// since.
 
 // isRestoring reports whether pods may still get data from the backup.
 func (c *cluster) isRestoring() bool {
@@ -49,7 +50,8 @@ func (c *cluster) unrestored() string {
 		"The cluster does not begin without the backup: remove spec.restoreFrom for an empty cluster", brief(c.unowned), strings.Join(without, ", "))
 }
 
-// announce waits until pods can see that the cluster has begun. A node restored again during that wait is recorded again.
+// announce waits until pods can see that the cluster has begun. If a node is restored again during that wait, its new
+// id is recorded.
 func (c *cluster) announce() []Step {
 	if !c.isRestoring() {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// a-0-0 owns slot 100, which is being moved to a-2-0, or whose move was interrupted.
+// Slot 100 of a-0-0 is being moved to a-2-0, or its move was interrupted. Decide continues the move, or repairs the
+// slot.
 func TestOpenSlots(t *testing.T) {
 	both, source, target := map[string]int64{"a-0-0": 3, "a-2-0": 2}, map[string]int64{"a-0-0": 3}, map[string]int64{"a-2-0": 2}
 	from, to, heir := migrating("a-0-0", "a-2-0"), importing("a-2-0", "a-0-0"), slotKeys(map[string]int64{"a-0-1": 3, "a-2-0": 2})
@@ -60,7 +61,7 @@ func sourceFailedOver(s *scene) {
 	s.open("a-2-0", 100, "a-0-0", "")
 }
 
-// grow adds a wanted fourth shard without slots.
+// grow adds an empty fourth shard, which the spec wants.
 func grow(s *scene) {
 	s.wanted.Shards, s.record.Shards = []int{2, 2, 2, 2}, []int{2, 2, 2, 2}
 	s.add(3, 0)
@@ -68,7 +69,7 @@ func grow(s *scene) {
 	s.follow("a-3-1", "a-3-0")
 }
 
-// Requested changes, one shard or pod at a time.
+// Changes of the number of shards or pods are done one shard or pod at a time.
 func TestScaling(t *testing.T) {
 	assign := func(entries ...Assignment) edit { return func(s *scene) { grow(s); s.wanted.Assign = entries } }
 	shrink := func(s *scene) { grow(s); s.give("a-3-0", nil); s.wanted.Shards = []int{2, 2, 2} }
@@ -124,7 +125,7 @@ func full(evicts bool) edit {
 	}
 }
 
-// Pods of an old revision, masters on one host, settings.
+// Pods of an old revision are replaced, masters on one host are spread, and settings are changed.
 func TestRolling(t *testing.T) {
 	behind, saving := on("a-2-0", func(n *Node) { n.Replication.Offset = 1 << 30 }), on("a-0-0", func(n *Node) { n.Saving = true })
 	cannotCopy := func(s *scene) {
@@ -188,7 +189,7 @@ func TestRolling(t *testing.T) {
 	})
 }
 
-// neverUp gives pods an old revision that never served.
+// neverUp makes pods outdated pods whose containers never served.
 func neverUp(pods ...string) edit {
 	return func(s *scene) {
 		lost(time.Hour, pods...)(s)
@@ -196,7 +197,8 @@ func neverUp(pods ...string) edit {
 	}
 }
 
-// Pods have an old revision. Their servers served before and cannot run any more, for example for lack of memory.
+// Pods of an old revision served before, but their servers cannot run any more, for example for lack of memory. They
+// are replaced if no data can be lost.
 func TestStuck(t *testing.T) {
 	again := func(pod string) edit { return on(pod, func(n *Node) { n.Outdated, n.Stuck = false, false }) }
 	holdAll(t, []expectation{
@@ -225,7 +227,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// stuck gives pods an old revision whose servers end again and again.
+// stuck makes pods outdated pods whose servers end again and again.
 func stuck(pods ...string) edit {
 	return func(s *scene) {
 		lost(time.Hour, pods...)(s)
@@ -286,7 +288,7 @@ func sent(pod string, since time.Duration) edit {
 	return on(pod, func(n *Node) { n.Sent = map[Action]time.Duration{ActionFailover: since} })
 }
 
-// While a step was sent and may still take effect, there is a pass each second.
+// After a step was sent, and while it may still take effect, the next pass is one second later.
 func TestASentStepIsAwaited(t *testing.T) {
 	t.Parallel()
 	s := settled(3)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The next pod of a change is replaced when all others have been ready for a time without a restart. A change that failed on a pod is named.
+// The next pod of a change is replaced only after all other pods have been ready for WellFor without a restart. If the
+// change failed on a pod, the message names that pod.
 func TestAChangeThatFailsGoesNoFurther(t *testing.T) {
 	minute := func(s *scene) {
 		s.wanted.WellFor = time.Minute

@@ -21,7 +21,7 @@ func alone(s *scene) {
 	}
 }
 
-// Shards without replicas.
+// Shards without replicas are changed and repaired like others.
 func TestWithoutReplicas(t *testing.T) {
 	fewer := func(s *scene) { s.wanted.Shards = []int{1, 1, 1} }
 	unsaved := on("a-1-0", func(n *Node) { n.Unsaved, n.Refuses = true, "it cannot write its append-only file" })
@@ -55,7 +55,8 @@ func TestWithoutReplicas(t *testing.T) {
 	})
 }
 
-// A member that was reset for its removal has forgotten the other nodes, and would refuse their slots. Each step would move a single slot.
+// A member that was reset for its removal has forgotten the other nodes, and refuses to name one of them as the owner
+// of a slot. So a move does not send it the new owner: otherwise each step would move a single slot.
 func TestMoveAsksNoNodeThatWasReset(t *testing.T) {
 	t.Parallel()
 	s := &scene{}

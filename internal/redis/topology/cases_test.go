@@ -57,7 +57,7 @@ func holdAll(t *testing.T, all []expectation) {
 	}
 }
 
-// Nodes do not see each other, or replicas follow a former address.
+// Nodes that do not see each other meet again. Replicas that follow a former address get the present one.
 func TestHealing(t *testing.T) {
 	slots := func(viewer, of string, add, take SlotSet) edit {
 		return sees(viewer, of, func(e *Entry) { e.Owned = e.Owned.Union(add).Minus(take) })
@@ -87,12 +87,12 @@ func TestHealing(t *testing.T) {
 	})
 }
 
-// Lost masters, and the replicas that may replace them.
+// A lost master is replaced by a replica whose data is proven, or the decision waits.
 func TestLostMasters(t *testing.T) {
 	hidden := everywhere("a-1-0", func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
 	fresh := on("a-1-1", func(n *Node) { n.Keys, n.Replication.Offset = 0, 1 })
 	late := on("a-1-1", func(n *Node) { n.Replication.LinkUp, n.Replication.LinkDown = false, 2*time.Second })
-	// The record was written before a-1-0 became the master again. a-1-1 has copied from a-1-0 after that.
+	// The record is from the time before a-1-0 became the master again. Since then, a-1-1 has copied from a-1-0.
 	promotedBack := func(former string) edit {
 		return func(s *scene) {
 			h, r := s.record.Histories[1], &s.node("a-1-1").Replication
@@ -131,7 +131,7 @@ func TestLostMasters(t *testing.T) {
 	})
 }
 
-// Decisions that only a user can make.
+// Losses that need a user's consent are repaired only after the user has given it.
 func TestConsent(t *testing.T) {
 	shard := lost(time.Hour, "a-1-0", "a-1-1")
 	accepts := func(s *scene) { s.record.Accepted = SlotSet{{5461, 10921}} }
@@ -169,8 +169,8 @@ func TestConsent(t *testing.T) {
 	})
 }
 
-// closedSince restarts a-1-0 like doubtful, and a-1-0 accepts no replica. The volume of a-1-0 was last in use some time ago, and the link
-// of a-1-1 ended some time ago.
+// closedSince restarts a-1-0 like doubtful, and a-1-0 accepts no replica. used is the time since the volume of a-1-0
+// was last in use, linked the time since a-1-1 lost its link.
 func closedSince(keys int64, used, linked time.Duration) edit {
 	return func(s *scene) {
 		s.doubtful(keys)
@@ -180,7 +180,7 @@ func closedSince(keys int64, used, linked time.Duration) edit {
 	}
 }
 
-// noted restarts a-1-1. Its volume has a note of the time since the last link; 0: no link.
+// noted restarts a-1-1. A note on its volume shows that it was linked until the given time ago. 0 makes no note.
 func noted(linked time.Duration) edit {
 	return on("a-1-1", func(n *Node) {
 		if n.Replication.LinkDown = NeverLinked; linked > 0 {
@@ -189,10 +189,11 @@ func noted(linked time.Duration) edit {
 	})
 }
 
-// copied gives a pod the node of another pod.
+// copied makes a pod's node a copy of another pod's node.
 func copied(n *Node, other Node) { other.Pod, other.Ordinal = n.Pod, n.Ordinal; *n = other }
 
-// accepted restarts a shard without data, after a user has accepted the loss of its data.
+// accepted restarts the pods of a shard as new nodes without data, after a user has accepted the loss of the shard's
+// data.
 func accepted(s *scene) {
 	for _, change := range []edit{lost(time.Hour, "a-1-0", "a-1-1"), renewed("a-1-0", "a-1-1")} {
 		change(s)
@@ -225,10 +226,10 @@ func foreign(s *scene) {
 	unknown("a-1-1")(s)
 }
 
-// even returns some slots without adjacent slots.
+// even has slots of which no two are adjacent.
 var even = NewSlotSet(Range{0, 0}, Range{2, 2}, Range{4, 4}, Range{6, 6}, Range{8, 8}, Range{10, 10}, Range{12, 12}, Range{14, 14}, Range{16, 16}, Range{18, 18}, Range{20, 20})
 
-// ranges makes the lost shard own slots in two ranges.
+// ranges loses a shard that owns slots in two ranges.
 func ranges(s *scene) {
 	s.give("a-0-0", SlotSet{{0, 5460}, {6001, 6999}})
 	s.give("a-1-0", SlotSet{{5461, 6000}, {7000, 10921}})
@@ -258,7 +259,7 @@ func TestProofsOfHistory(t *testing.T) {
 	waits := func(name, says string, edits ...edit) expectation {
 		return row(name, SlotsLost, PhaseFailed, "Wait", says, append([]edit{gone}, edits...)...)
 	}
-	// a third pod of shard 1
+	// third adds a third pod to shard 1.
 	third := func(s *scene) {
 		s.wanted.Shards[1], s.record.Shards[1] = 3, 3
 		s.add(1, 2)
@@ -284,7 +285,7 @@ func TestProofsOfHistory(t *testing.T) {
 		row("it continues the history: its master had been promoted meanwhile", Healing, "", "Failover FORCE a-1-1", "", gone,
 			on("a-1-1", func(n *Node) { n.Replication.ID, n.Replication.FormerID = "history-next", "history-a-1-0" })),
 		row("its master is empty by right", Complete, PhaseFailed, "Wait", "a-1-1 has no link", keys("a-1-0", 0), again),
-		// Redis makes a new history if it has no replica.
+		// Redis begins a new history for a master that has had no replica for a while.
 		row("its master is empty by right for hours, while no replica was there", Complete, "", "Wait", "a-1-1 has no link", keys("a-1-0", 0),
 			on("a-1-0", func(n *Node) { n.Replication.ID = "history-after-the-backlog" }), down(2*time.Hour)),
 		row("its master restarted, and it had been cut off before", Complete, "", "Wait", "a-1-1 has no link", restarted("a-1-0", 0), down(time.Hour)),

@@ -61,7 +61,7 @@ type dispute struct {
 
 func newCluster(wanted Wanted, record Record, nodes []Node) *cluster {
 	if wanted.Parked {
-		wanted.Shards = shape(record, nodes) // until the pods stop, the cluster keeps its shape
+		wanted.Shards = shape(record, nodes) // until the pods stop, the cluster keeps its recorded shards
 	}
 	c := &cluster{wanted: wanted, record: record, podOf: map[string]string{}, pods: map[string]*Node{}, byID: map[string]*Node{}}
 	for pod, id := range record.Nodes {
@@ -125,7 +125,8 @@ func (c *cluster) index() {
 	}
 }
 
-// unseen returns the other members for which the given function accepts no line of x's view.
+// unseen returns the members that x does not see. x sees a member if passes accepts the line of x's view about that
+// member.
 func (c *cluster) unseen(x *Node, passes func(e *Entry, y *Node) bool) []*Node {
 	seen, count := make([]bool, len(c.members)), 0
 	for i := range x.View {
@@ -147,8 +148,9 @@ func (c *cluster) unseen(x *Node, passes func(e *Entry, y *Node) bool) []*Node {
 	return rest
 }
 
-// belongs reports whether a reached node is part of this cluster, according to the record. If the record is older than the node, the views
-// of recorded nodes decide. While the record is empty, or pods get a backup, every node belongs to the cluster.
+// belongs reports whether a reached node is part of this cluster. The record decides. If the record does not have the
+// node yet, the node belongs if a recorded node has it in its view. While the record is empty, or pods get a backup,
+// every node belongs.
 func (c *cluster) belongs(n *Node) bool {
 	if c.isReplaced(n) {
 		return false
@@ -171,8 +173,8 @@ func (c *cluster) isReplaced(n *Node) bool {
 	})
 }
 
-// findOwners computes the owner of each slot. A member's claim for itself takes precedence over the views of other members, and a higher
-// config epoch over a lower one, as in Redis.
+// findOwners computes the owner of each slot. A member's claim for itself takes precedence over the views of other
+// members. Among claims, the highest config epoch wins, as in Redis.
 func (c *cluster) findOwners() {
 	type claim struct {
 		id    string
@@ -256,7 +258,8 @@ func (c *cluster) masterOf(s *shard) *Node {
 	return best
 }
 
-// shardOf returns the shard of a node, reached or not. It returns nil if neither the record nor a replica shows it.
+// shardOf returns the shard of a node, reached or not, as shown by the record or by a replica of the node. Without
+// either, it returns nil.
 func (c *cluster) shardOf(id string) *shard {
 	if n := c.byID[id]; n != nil {
 		return c.shards[n.Shard]
@@ -272,12 +275,12 @@ func (c *cluster) shardOf(id string) *shard {
 
 func (c *cluster) member(n *Node) bool { return n != nil && n.Reached && c.byID[n.ID] == n }
 
-// followers returns the number of members that report to replicate a node.
+// followers returns the number of members that replicate a node, by their own reports.
 func (c *cluster) followers(id string) int {
 	return len(c.followersOf[id])
 }
 
-// replicas returns the members that report to replicate a node.
+// replicas returns the members that replicate a node, by their own reports.
 func (c *cluster) replicas(id string) []*Node {
 	return c.followersOf[id]
 }
@@ -289,8 +292,8 @@ func (c *cluster) inStep(n *Node) bool {
 		!n.Replication.Master && n.Replication.MasterHost == master.IP && n.Replication.ID == master.Replication.ID && n.Replication.Offset >= master.Replication.Offset-maxLag
 }
 
-// maxLag is the maximum number of bytes by which a replica in step may lag behind. A busy master writes that many bytes between two reads
-// of a pass.
+// maxLag is the number of bytes by which a replica in step may lag behind its master. Master and replica are not read
+// at the same moment, and a busy master writes that many bytes in between.
 const maxLag = 16 << 20
 
 // wants reports whether the spec includes a pod.

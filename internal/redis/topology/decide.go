@@ -83,8 +83,9 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	return append(mending, c.moves, c.shrink, c.roll, c.spread)
 }
 
-// early lets a rule run before open slots are repaired. If the mark of an open slot names a node that is not a member, the rule is skipped:
-// the record then shows which shard replaces that node.
+// early returns a rule that may run before open slots are repaired. While an open slot is marked with a node that is
+// not a member, the rule does nothing: the present record shows which shard replaces that node, and the rule could
+// change that.
 func (c *cluster) early(rule func() []Step) func() []Step {
 	return func() []Step {
 		for _, n := range c.members {
@@ -128,7 +129,7 @@ func (c *cluster) lookAgain(verdict Verdict, steps []Step) time.Duration {
 	}
 }
 
-// mayReturn reports whether the server of a lost owner runs: such a server may answer at any time.
+// mayReturn reports whether the container of a lost owner of slots runs: such a server may answer at any time.
 func (c *cluster) mayReturn() bool {
 	for id := range c.owned {
 		if n := c.pods[c.podOf[id]]; c.byID[id] == nil && n != nil && n.Running {
@@ -138,8 +139,9 @@ func (c *cluster) mayReturn() bool {
 	return false
 }
 
-// acceptedDone removes accepted slots that are owned again, and consents that are no longer in the annotation, from the record. It adds
-// consents that name nothing lost: a consent covers only losses that exist when the user gives it.
+// acceptedDone removes two things from the record: accepted slots that are owned again, and consents that are no longer
+// in the annotation. It also marks consents that name nothing lost as used: a consent covers only losses that exist
+// when the user gives it.
 func (c *cluster) acceptedDone() []Step {
 	record := c.copyRecord()
 	record.Accepted = record.Accepted.Intersect(c.unowned)

@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// A master that restarts on an old or emptied volume keeps its id and its slots. A replica that copies from such a master loses the same
-// data. After a single write by a client, the master no longer looks empty. So rules that make a replica copy, or that delete its pod,
-// check that the master has the replica's data.
+// A master that restarts on an old or empty volume keeps its id and its slots. A replica that copies from such a master
+// loses the same data. After a single write by a client, the master no longer looks empty. So a rule first checks that
+// the master has the replica's data, before it makes the replica copy or deletes the replica's pod.
 
-// continues reports whether a master's data provably continues that of another node of its shard. One of these must hold:
+// continues reports whether a master provably has the data of another node of its shard (the holder), or more. One of
+// these must hold:
 //
-//   - the master has not restarted since it was in step with a replica, as
-//     the record shows;
-//   - the node copied the history that the master has or continues (a start
-//     of the server begins a new history);
-//   - the master's volume was in use until the node lost its link to the master, and if the node has keys, the master has keys, too;
-//   - the master has at least as many keys, because a restart on its own volume keeps the keys. This is no proof if another node has
-//     received a newer epoch, or was linked after the last use of the master's volume.
+//   - the master has not restarted since it was in step with a replica, as the record shows;
+//   - the holder has no keys;
+//   - the holder copied the present history of the master or the history before it (a start of the server begins a new
+//     history);
+//   - the master has keys, and its volume was in use until the holder lost its link to the master;
+//   - the master has at least as many keys, because a restart on its own volume keeps the keys.
 //
-// All conditions except the first need an answer of the node.
+// The last two prove nothing if another node has received a newer epoch, or was linked after the last use of the
+// master's volume. All conditions except the first need an answer of the holder.
 func (c *cluster) continues(master, holder *Node) bool {
 	if !c.record.Formed || c.isUnbroken(master) {
 		return true
@@ -40,8 +41,9 @@ func (c *cluster) continues(master, holder *Node) bool {
 	return master.Keys >= holder.Keys || master.Keys > 0 && !master.Used.IsZero() && !holder.linkedUntil().IsZero()
 }
 
-// leastPast is the least time between the last use of a master's volume and the end of a replica's link that proves a loss. Pods write both
-// times every ten seconds, and a server that no probe reaches is killed after a minute. start.sh has the same time.
+// leastPast is the minimum time between the last use of a master's volume and the end of a replica's link to that
+// master. Only a longer time proves that the volume is old: pods write both times every ten seconds, and the kubelet
+// kills a hanging server only after a minute. start.sh has the same value.
 const leastPast = 2 * time.Minute
 
 // linkedUntil returns the time until which a replica had its link. It is zero if the link is up, or if nothing shows a time.
@@ -52,16 +54,17 @@ func (n *Node) linkedUntil() time.Time {
 	return n.Linked
 }
 
-// isPutBack reports whether storage has reset a master's volume to an earlier state that lacks data of another node in the shard. The
-// proof: the node was linked to the master after the last recorded use of the volume. If replicas have copied from the master since its
-// start, nothing can be proved.
+// isPutBack reports whether storage has reset a master's volume to an earlier state, which lacks data of the holder.
+// The proof: the holder was still linked to the master after the last recorded use of the volume. It is false for a
+// master from which replicas have copied since its start, because nothing can be proved then.
 func isPutBack(master, holder *Node) bool {
 	return master.Closed && !master.Used.IsZero() && holder.linkedUntil().Sub(master.Used) > leastPast
 }
 
-// isShut reports whether no node may copy yet from a master that has accepted no replica since its start: a node of its shard may have data
-// that the master has lost. The master cannot admit single nodes, because all nodes of a shard replicate with one user. An unreached node
-// does not count if another node was linked to the end.
+// isShut reports whether no node may copy from a master yet. The master has accepted no replica since its start, and a
+// node of its shard may have data that the master has lost. The master cannot admit single nodes, because all nodes of
+// a shard replicate with one user. An unreached node does not count if a reached node was linked until the last use of
+// the master's volume.
 func (c *cluster) isShut(master *Node) bool {
 	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
 		return false
@@ -81,8 +84,9 @@ func (c *cluster) isShut(master *Node) bool {
 	return shut && !shown
 }
 
-// newerEpoch returns a config epoch that another node received from an owner of slots, if the owner itself has a lower epoch, or 0. A node
-// stores an epoch before it sends the epoch, so storage has reset the volume of such an owner to an earlier state.
+// newerEpoch returns the config epoch of a master as other nodes have received it, if the master's own epoch is lower.
+// Otherwise it returns 0. A node stores an epoch before it sends the epoch. So a lower own epoch proves that storage
+// has reset the node's volume.
 func (c *cluster) newerEpoch(master *Node) uint64 {
 	if newest := c.heard[master.ID]; len(c.owned[master.ID]) > 0 && newest > master.self().Epoch {
 		return newest
@@ -103,7 +107,8 @@ func (c *cluster) isKeptApart(master *Node) bool {
 	return apart
 }
 
-// isUnbroken reports whether a master has not restarted since the record, or whether its history is or continues the recorded history.
+// isUnbroken reports whether a master certainly has the recorded data of its shard. It has not restarted since the
+// record was written, or its history is the recorded one or continues it.
 func (c *cluster) isUnbroken(master *Node) bool {
 	h := c.record.Histories[master.Shard]
 	if h.Node == master.ID && h.Run != "" && h.Run == master.RunID {
@@ -112,8 +117,8 @@ func (c *cluster) isUnbroken(master *Node) bool {
 	return h.Repl != "" && (h.Repl == master.Replication.ID || h.Repl == master.Replication.FormerID)
 }
 
-// isHeldBack reports whether a rule must not change a node because the master of its shard may have lost the node's data. It records the
-// doubt. A user can give up the data of either node.
+// isHeldBack reports whether a rule must not change the holder, because the master of its shard may have lost the
+// holder's data. If so, isHeldBack records the doubt for the user, who can give up the data of either node.
 func (c *cluster) isHeldBack(master, holder *Node) bool {
 	if master == nil || c.continues(master, holder) || c.isFresh(c.holderID(holder)) {
 		return false
@@ -130,7 +135,8 @@ func (c *cluster) holderID(n *Node) string {
 	return c.record.Nodes[n.Pod]
 }
 
-// doubt records the message that neither a restarted master nor another node of its shard provably has the right data.
+// doubt records the message to the user that the master may have lost data of the holder, and that only the user can
+// choose one of them.
 func (c *cluster) doubt(master, holder *Node) {
 	if c.doubts == nil {
 		c.doubts = map[string]string{}
@@ -159,7 +165,7 @@ func (c *cluster) doubt(master, holder *Node) {
 	c.doubts[id] = text
 }
 
-// relinkTime limits how long replicas may take to link to their master after it starts.
+// relinkTime is the time after the start of a master in which its replicas are expected to link to it.
 const relinkTime = 30 * time.Second
 
 // findDoubts records a doubt for each unlinked replica that has more data than its master. If the master has just started, findDoubts
@@ -182,7 +188,8 @@ func (c *cluster) ofDoubt(r *Node) *Node {
 	return master
 }
 
-// isDoubted reports whether an id belongs to a restarted master, or to a node of its shard, while neither provably has the right data.
+// isDoubted reports whether an id belongs to a master that may have lost data, or to the node of its shard that may
+// have that data.
 func (c *cluster) isDoubted(id string) bool {
 	for _, n := range c.nodes {
 		if n.Reached {
@@ -196,10 +203,15 @@ func (c *cluster) isDoubted(id string) bool {
 	return false
 }
 
-// emptied reports whether a master restarted without its data and kept its slots, while a replica has that data. A link between the two
-// would empty the replica as well. Proof: the master started after the recorded start, and the replica copied from the recorded start until
-// it ended. If the record is about an earlier master, the replica's data must continue the recorded history, and the master's history must
-// differ from the replica's. Any other master without keys is legitimately empty.
+// emptied reports whether a master restarted without its data and kept its slots, while a replica has that data. A link
+// between the two would empty the replica as well. The proof is in the record:
+//
+//   - If the record names this master, the master has another run id now, the replica has the recorded history, and it
+//     was linked until the restart.
+//   - If the record names an earlier master, the replica's data continues the recorded history, and the two nodes have
+//     different histories.
+//
+// Any other master without keys is legitimately empty.
 func (c *cluster) emptied(master, replica *Node) bool {
 	h, has, now := c.record.Histories[master.Shard], replica.Replication, master.Replication
 	if !c.mayReplace(master, replica) || master.Keys > 0 || h.Run == "" || h.Repl == "" || !c.stayedUntil(replica, master.Uptime) {

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// due returns the first candidate that has not failed recently. From a batch, it removes the steps that have failed recently. It records
-// the causes of the skipped steps. So a step that keeps failing blocks neither its own rule nor a later rule, and is retried when it is
-// due. A step that was sent recently, and may still take effect, blocks only later rules: in that case, due waits.
+// due returns the first candidate that neither failed nor was sent recently. From a batch, it removes the other steps.
+// It records the causes of failed steps. So a step that keeps failing blocks no other step, and is retried when its
+// delay is over. If all candidates are skipped, and one of them was sent recently and may still take effect, due
+// returns a wait, and no later rule runs.
 func (c *cluster) due(candidates []Step) []Step {
 	var sent []Step
 	skips := func(step Step) bool {
@@ -75,8 +76,8 @@ func (c *cluster) isHeld(step Step) bool {
 	return false
 }
 
-// heldSlots returns the slots whose move between two nodes failed: they are not moved now, in either direction. If whole is true, no slot
-// is moved.
+// heldSlots returns the slots whose move between two nodes failed a short time ago, in either direction. These slots
+// are not moved now. If whole is true, no slot is moved between the two nodes.
 func (c *cluster) heldSlots(from, to Place, mode string) (held SlotSet, whole bool) {
 	for _, f := range c.failures(from) {
 		if f.Action != ActionMoveSlots || f.Mode != mode || f.Target != to.ID {
@@ -108,8 +109,8 @@ func (c *cluster) fails(f Failure) {
 	}
 }
 
-// largest returns the size of the largest value to move. MIGRATE blocks both nodes, and the other nodes mark a node that does not
-// answer within the node timeout as failed.
+// largest returns the size of the largest value that may be moved. MIGRATE blocks both nodes while it moves a value. If
+// that takes longer than the node timeout, the other nodes mark both as failed.
 func (c *cluster) largest() int64 {
 	const perSecond = 50 << 20
 	return min(LargestValue, int64(c.nodeTimeout()/time.Millisecond)*perSecond/1000)

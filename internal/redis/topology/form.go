@@ -19,19 +19,19 @@ func (c *cluster) foreignFormed() bool {
 	return false
 }
 
-// form makes a cluster of pods that never were a cluster. Each line takes one pass, or no pass if its work is done. After a crash of the
-// operator, the state of the nodes shows the next line.
+// form makes a cluster of pods that never were a cluster. Each line takes one pass, or no pass if its work is done.
+// After a crash of the operator, the state of the nodes shows which line is next.
 //
 //	record the pods and their node ids
-//	wait until pods get no backup any more, if the cluster is restored (birth.go)
-//	SET-CONFIG-EPOCH, a different one on each
-//	MEET, each with each
-//	wait until all see all
-//	ADDSLOTSRANGE of the slots without an owner in any view
+//	if the cluster is restored: wait until pods get no backup any more (birth.go)
+//	SET-CONFIG-EPOCH: each node gets a different epoch
+//	MEET: each node meets each other node
+//	wait until all nodes see all others
+//	ADDSLOTSRANGE: assign the slots that have no owner in any view
 //	record that the cluster is formed
 //
-// Replicas are attached afterwards, as in a formed cluster. The shape is the recorded one: a change of the spec during forming is handled
-// later, as scaling.
+// Replicas are attached afterwards, as in a formed cluster. The shape is the recorded one: a change of the spec during
+// forming is handled later, as scaling.
 func (c *cluster) form() []Step {
 	if missing := c.missing(); missing != "" && len(c.record.Nodes) == 0 {
 		return wait("waits for %s", missing)
@@ -80,9 +80,9 @@ func (c *cluster) formRecord() []Step {
 	return []Step{recordStep(record, "record %d pods as members", len(record.Nodes))}
 }
 
-// formLost handles pods that differ from the record before the cluster is formed. It waits for an absent pod. While no node has a key, it
-// records the new id of a pod that lost its data, and forgets the former id. If a node has a key, clients already write, and the cluster
-// counts as formed.
+// formLost handles pods that differ from the record before the cluster is formed. It waits for an absent pod. If a pod
+// lost its data, the operator records the pod's new node id, and the other nodes forget the former id. As soon as any
+// node has a key, clients write already, and formLost records the cluster as formed instead.
 func (c *cluster) formLost() []Step {
 	var absent, lost []string
 	var keys int64
@@ -132,7 +132,7 @@ func (c *cluster) isReached(id string) bool {
 	return false
 }
 
-// formSlots assigns each shard's master its even part of the slots without an owner.
+// formSlots assigns slots to each shard's master: its even share of all slots, as far as these have no owner.
 func (c *cluster) formSlots() []Step {
 	var batch []Step
 	count := len(c.record.Shards)
@@ -152,8 +152,8 @@ func (c *cluster) formSlots() []Step {
 	return together(ActionAddSlots, "assign all slots", batch)
 }
 
-// firstMaster returns the node of a new shard that gets the slots: a node that already owns slots, or else the node on the Kubernetes node
-// with the fewest masters so far.
+// firstMaster returns the node of a new shard that becomes its master: a node that already owns slots, or else the one
+// whose Kubernetes node has the fewest masters so far.
 func (c *cluster) firstMaster(s *shard, load map[string]int) *Node {
 	var best *Node
 	for _, n := range s.nodes {

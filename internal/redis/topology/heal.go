@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// serving returns the members whose views count for served slots: owners of slots and their replicas.
+// serving returns the owners of slots and their replicas. Only the views of these members decide which slots are
+// served.
 func (c *cluster) serving() []*Node {
 	var all []*Node
 	for _, n := range c.members {
@@ -41,8 +42,8 @@ func (c *cluster) served() SlotSet {
 	return served
 }
 
-// apart names two members that do not see each other at their present addresses, or returns "". A pair also counts if only one of the two
-// members does not see the other. Empty members also count, because they are joining.
+// unacquainted names two members that do not see each other at their present addresses, or returns "". A pair also
+// counts if only one of the two members does not see the other. Empty members also count, because they are joining.
 func (c *cluster) unacquainted() string {
 	first, more := "", 0
 	for _, x := range c.members {
@@ -142,10 +143,10 @@ func (c *cluster) links() []Step {
 	return together(ActionReplicate, "point replicas to the present address of their master", batch)
 }
 
-// agree corrects views that gossip may not correct. A node that missed a move keeps the former owner in its view, and accepts the new owner
-// only with a higher config epoch. In redis 7.0.15 (tested), the node also accepts the new owner if the former owner no longer claims the
-// slot. Older versions do not accept the new owner in that case. So the owner takes the highest epoch. Both owners are reached, and each
-// confirms the owner in its own line.
+// agree corrects views that gossip may not correct. A node that missed a move keeps the former owner of a slot in its
+// view. Gossip corrects that view if the new owner has a higher config epoch. In redis 7.0.15 (tested), but not in
+// older versions, it is also enough that the former owner no longer claims the slot. So agree lets the new owner take
+// the highest epoch. Both owners were reached, and each confirms the owner in its own line.
 func (c *cluster) agree() (steps []Step) {
 	if len(c.disputed) > 0 || c.unacquainted() != "" {
 		return nil
@@ -161,7 +162,7 @@ func (c *cluster) agree() (steps []Step) {
 				continue
 			}
 			for _, slot := range sortedKeys(x.self().Importing) {
-				wrong = wrong.Minus(SlotSet{{slot, slot}}) // the repair of open slots corrects these
+				wrong = wrong.Minus(SlotSet{{slot, slot}}) // the repair of open slots corrects this entry
 			}
 			for _, o := range c.masters() {
 				if both := wrong.Intersect(c.owned[o.ID]); len(both) > 0 && o.self().Epoch <= e.Epoch {
@@ -174,7 +175,7 @@ func (c *cluster) agree() (steps []Step) {
 	return steps
 }
 
-// linkInterval leaves a replica time to connect.
+// linkInterval is the time that a replica has to connect before its link is repaired again.
 const linkInterval = 5 * time.Second
 
 // together combines several commands into one step. It returns nil for an empty batch.

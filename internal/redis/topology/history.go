@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// histories records the history of each shard's data while the master and a replica share that history. Only a start of the master and a
-// failover begin a new history, so in a settled cluster nothing is written.
+// histories records the history of each shard's data while the master and a replica share that history. A new history
+// begins only with a start of the master or a failover. So in a settled cluster nothing is written.
 func (c *cluster) histories() (steps []Step) {
 	record := c.copyRecord()
 	var shards []string
@@ -68,8 +68,9 @@ func (c *cluster) historyOf(id string) History {
 	return History{}
 }
 
-// linkSlack returns the time that a replica may have been disconnected before its master was lost and still count as in step. Nodes ping
-// each other within half the node timeout, and redis counts whole seconds.
+// linkSlack returns the tolerance for comparing the loss of a master with the end of a replica's link. A replica that
+// lost its link that much earlier still counts as in step. Nodes ping each other within half the node timeout, and
+// redis counts whole seconds.
 func (c *cluster) linkSlack() time.Duration { return c.nodeTimeout()/2 + 2*time.Second }
 
 // stayedUntil reports whether a replica kept its link until its master was lost, the given time ago.
@@ -77,8 +78,8 @@ func (c *cluster) stayedUntil(r *Node, ago time.Duration) bool {
 	return r.Replication.LinkUp || r.Replication.LinkDown >= 0 && r.Replication.LinkDown <= ago+c.linkSlack()
 }
 
-// hasData reports whether a replica may become a master at all. A replica that never got its master's data (offset 0 or 1, no keys) would
-// make the shard empty.
+// hasData reports whether a replica has data of its master at all. A replica that never got such data (offset 0 or 1,
+// no keys) must not become the master: it would make the shard empty.
 func hasData(r *Node) bool {
 	return !r.Terminating && !r.Replication.Syncing && (r.Replication.Offset > 1 || r.Keys > 0)
 }
@@ -100,7 +101,8 @@ func (c *cluster) candidate(id string) *Node {
 	})
 }
 
-// isLeft reports whether a replica has only the data that was on its volume when its server started.
+// isLeft reports whether a replica has not copied since its server started: it has only the data that was on its
+// volume.
 func (c *cluster) isLeft(r *Node) bool {
 	return !r.Replication.LinkUp && r.Replication.LinkDown == NeverLinked && r.Keys > 0
 }

@@ -70,7 +70,8 @@ func (c *cluster) join() []Step {
 		if !n.Reached || n.Terminating || c.record.Nodes[n.Pod] == n.ID || !c.member(n) && (!c.needs(n) || !c.joinable(n)) {
 			continue
 		}
-		// After its removal, a forgotten node still counts as a member while an outdated view has it.
+		// An outdated view may still have a node that was removed and forgotten. That node then counts as a member, but
+		// is not recorded again.
 		if c.member(n) && !c.wants(n) && c.podOf[n.ID] == "" && len(c.record.Nodes) > 0 {
 			continue
 		}
@@ -90,7 +91,7 @@ func (c *cluster) join() []Step {
 // the same epoch.
 func (c *cluster) epochs() []Step {
 	var highest uint64
-	for _, n := range c.nodes { // also of nodes that are not members yet
+	for _, n := range c.nodes { // nodes that are not members yet also count
 		for _, e := range n.View {
 			highest = max(highest, e.Epoch)
 		}
@@ -170,7 +171,8 @@ func (c *cluster) newReplicas() (empty, rest []Step) {
 	return together(ActionReplicate, "make new nodes replicas", batch), rest
 }
 
-// flushed returns the step that must precede replicate for a node with keys: it empties a master. For a replica, it returns replicate.
+// flushed returns the first of the steps that make a node with keys a replica. If the node is a master, the step
+// empties it. Otherwise it is the step replicate.
 func (c *cluster) flushed(n, master *Node, replicate Step) Step {
 	if !n.self().Master {
 		return replicate
@@ -179,8 +181,8 @@ func (c *cluster) flushed(n, master *Node, replicate Step) Step {
 		Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}
 }
 
-// stale reports whether a node's keys are outdated copies. Two facts prove that: neither the node nor its master owns a slot in any view,
-// and reached members serve every slot.
+// stale reports whether a node's keys are outdated copies. It needs two proofs: neither the node nor its master owns a
+// slot in any view, and reached members serve every slot.
 func (c *cluster) stale(n *Node) bool {
 	if c.servedSlots.Len() < Slots || len(c.unowned) > 0 || len(c.disputed) > 0 || len(c.masters()) < len(c.owned) {
 		return false

@@ -8,13 +8,14 @@ import (
 	"slices"
 )
 
-// consent makes lost slots available again, without data, after a user accepted the loss. No other rule re-assigns lost slots.
+// consent makes lost slots available again, without their data, after a user accepted the loss. No other rule
+// re-assigns lost slots.
 //
 //  1. Record the consent, and remove the lost node from the members.
-//  2. A replica that never had the data takes over. Without one, all members
-//     forget the lost node.
-//  3. Add the slots, which then have no owner, to a master.
-//  4. Record that it is done.
+//  2. Make a replica the master, with the keys that it has. Without a replica,
+//     all members forget the lost node.
+//  3. Assign slots that then have no owner to a master.
+//  4. Record that the consent is used.
 func (c *cluster) consent() []Step {
 	record := c.copyRecord()
 	lost := c.unowned
@@ -72,7 +73,7 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 	return steps
 }
 
-// usedConsents records consents about a member whose data is not in doubt. Such consents cover no later loss.
+// usedConsents marks consents that name a member whose data is not in doubt as used, so that they cover no later loss.
 func (c *cluster) usedConsents() []Step {
 	record := c.copyRecord()
 	for _, value := range c.wanted.Consent {
@@ -129,8 +130,9 @@ func (c *cluster) isPending(value string) bool {
 	return len(set.Intersect(lost)) > 0
 }
 
-// receiverOfLost returns the master that gets lost slots, and these slots. It prefers the master with the fewest slots. A master of a shard
-// that is being removed comes last. A master gets only slots without an owner in its own view, because that view may be outdated.
+// receiverOfLost returns the master that gets lost slots, and these slots. It prefers the master with the fewest slots.
+// A shard that is being removed is chosen only if no other can be. A master gets only slots without an owner in its own
+// view, because that view may be outdated.
 func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	for _, s := range c.shards {
 		if s.master == nil || best != nil && s.ordinal >= len(c.wanted.Shards) {
@@ -212,11 +214,11 @@ func (c *cluster) ownersOf(slots SlotSet) []*Node {
 	return on
 }
 
-// resetStale resets a node outside the cluster that is empty, or that holds only copies of a member's keys.
+// resetStale resets a node outside the cluster if the node is empty, or if all its keys are copies of a member's keys.
 func (c *cluster) resetStale(n *Node) []Step {
 	self := n.self()
 	if self.Master && len(self.Owned) == 0 && n.Keys == 0 {
-		return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which is empty and knows nodes of the past", n.Pod)}}
+		return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which is empty and has former nodes in its view", n.Pod)}}
 	}
 	master := c.byID[self.MasterID]
 	if !self.Replica || master == nil || !c.stale(n) || c.isHeldBack(master, n) {
@@ -226,9 +228,9 @@ func (c *cluster) resetStale(n *Node) []Step {
 		Message: fmt.Sprintf("reset %s, a former replica of %s that was removed", n.Pod, master.Pod)}}
 }
 
-// outsiders handles reached pods outside the cluster that have other nodes in their view, or keys. Such a node was removed while it was
-// down, or was given up, or its volume belongs to another cluster. outsiders resets an empty node, or a replica of a member, whose keys are
-// copies. It empties any other node only with a user's consent.
+// outsiders handles reached pods outside the cluster whose node has keys, or other nodes in its view. Such a node was
+// removed while it was down, or was given up, or its volume belongs to another cluster. outsiders resets a node without
+// keys, and a replica of a member, because its keys are copies. It empties any other node only with a user's consent.
 func (c *cluster) outsiders() (steps []Step) {
 	for _, n := range c.nodes {
 		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {

@@ -46,7 +46,8 @@ func (c *cluster) model(verdict Verdict, reason string) Model {
 	return m
 }
 
-// whyLeaving names the pods that would lose their data because their claims are being deleted, or returns "".
+// whyLeaving names the pods whose claims are being deleted, so that their data would be deleted with them. It returns
+// "" if there are none.
 func (c *cluster) whyLeaving() string {
 	var pods []string
 	for _, n := range c.nodes {

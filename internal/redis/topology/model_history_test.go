@@ -14,8 +14,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// ledger stores the values that clients read some seconds before each fault. The cluster must not lose these values, and must not restore
-// keys that were deleted before.
+// ledger stores the values that clients could read some seconds before each fault. After the fault, the cluster must
+// still have these values, and keys that were deleted before it must stay deleted.
 type ledger struct {
 	*run
 	past []map[int]int // by second
@@ -25,7 +25,7 @@ type ledger struct {
 	safe       map[int]int
 }
 
-// note stores the acknowledged writes of the last seconds.
+// note adds the acknowledged writes of now to past, which covers the last seconds.
 func (l *ledger) note() {
 	if l.past = append(l.past, maps.Clone(l.acked)); len(l.past) > 6 {
 		l.past = l.past[1:]
@@ -78,8 +78,8 @@ func (l *ledger) fault() {
 	})
 }
 
-// inject injects a fault that keeps all volumes. The values that clients read some seconds before must survive. It reports whether the
-// shard has a running master and a running replica; otherwise it injects no fault.
+// inject injects a fault that keeps all volumes. The values that clients could read some seconds before must survive
+// it. inject returns false, and injects no fault, unless the shard has a running master and a running replica.
 func (l *ledger) inject(shard int, draw func() int) bool {
 	if len(l.past) > 0 {
 		l.safe = l.past[0]
@@ -139,9 +139,9 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 		l.kill(master, time.Second)
 		clear(l.volumes[master.name].data)
 		if l.rnd.IntN(2) == 0 {
-			l.volumes[master.name].used = 0 // the storage has reverted the note of the last use
+			l.volumes[master.name].used = 0 // storage has reverted the time of the last use
 		} else {
-			l.volumes[master.name].queueUntil = l.now + 12*time.Second // client writes could be lost with each of the two servers
+			l.volumes[master.name].queueUntil = l.now + 12*time.Second // no client writes, because either server could lose the write
 		}
 		replica.s.noLinkUntil = l.now + 12*time.Second
 	case 6:
@@ -200,8 +200,9 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 	return true
 }
 
-// backBeforeTakeover takes the masters of a shard and of the next one away, which are most of three. Between the decision to promote a replica and
-// that step, the masters come back, and clients write what the replicas do not have yet.
+// backBeforeTakeover stops the masters of a shard and of the next shard: two of three masters. The operator decides to
+// promote a replica. Before it runs that step, the masters start again, and clients write data that the replicas do not
+// have yet.
 func (l *ledger) backBeforeTakeover(shard int) {
 	var masters, replicas []*pod
 	for _, of := range []int{shard, (shard + 1) % 3} {
@@ -240,7 +241,8 @@ func (l *ledger) backBeforeTakeover(shard int) {
 	back()
 }
 
-// parkCutOff parks the cluster while a replica lacks what its master has, and starts it again. The replica may outlive its master.
+// parkCutOff parks the cluster while a replica has no link and lacks data of its master, and then starts the cluster
+// again. The replica may outlive its master.
 func (l *ledger) parkCutOff(replica *pod) {
 	replica.s.noLinkUntil = l.now + 20*time.Second
 	l.work(7 * time.Second)
@@ -260,7 +262,7 @@ func (l *ledger) parkCutOff(replica *pod) {
 	l.wanted.Parked = false
 }
 
-// wrongImage deletes some pods. The image of their new pods cannot be pulled.
+// wrongImage deletes some pods and gives their new pods an image that cannot be pulled.
 func (l *ledger) wrongImage(names []string, has func(*pod) bool) {
 	l.setImage(true)
 	for _, name := range names {
@@ -274,8 +276,8 @@ func (l *ledger) wrongImage(names []string, has func(*pod) bool) {
 	l.setImage(false)
 }
 
-// hearsay restarts a master with a single remaining key, while its replica has no link and gets the new address only by gossip of other
-// nodes. Gossip does not change the address that the replica replicates from.
+// hearsay restarts a master with a single remaining key, while its replica has no link. The replica learns the master's
+// new address only from gossip of other nodes, so it does not replicate from that address.
 func (l *ledger) hearsay(master, replica *pod) {
 	l.kill(master, 0)
 	v := l.volumes[master.name]
@@ -306,7 +308,7 @@ func (l *ledger) role(shard int, master bool) *pod {
 	return nil
 }
 
-// In empty, a client deletes all keys of a server, and writes no keys to the server for a while.
+// empty acts as a client that deletes all keys of a server, and then writes no keys to the server for a while.
 func (l *ledger) empty(s *server) {
 	for key := range s.data {
 		l.acked[key]++
@@ -317,7 +319,7 @@ func (l *ledger) empty(s *server) {
 	s.queueUntil = l.now + 30*time.Second
 }
 
-// No fault that keeps all volumes loses writes that were acknowledged seconds before it.
+// A fault that keeps all volumes loses no write that was acknowledged some seconds before it.
 func TestModelHistory(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -330,8 +332,8 @@ func TestModelHistory(t *testing.T) {
 	}
 }
 
-// All pods restart, and storage has reset the volume of one master to an earlier state, with an earlier config epoch or the same epoch. The
-// data of its replica is not lost: the shard waits until a user decides.
+// All pods restart after storage has reset the volume of one master to an earlier state, with an earlier config epoch
+// or the same one. The replica keeps the newer data, and the shard waits for a user's decision.
 func TestModelVolumeOfThePast(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -386,7 +388,8 @@ func (l *ledger) restartAll(sameAddresses bool) {
 	}
 }
 
-// All pods stop for a long time, and restart with their volumes. No data is in doubt, even if a replica has more keys than its master.
+// All pods stop for a long time, and restart with their volumes. No data is in doubt afterwards, even if a replica has
+// more keys than its master.
 func TestModelAllWereAway(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -402,7 +405,7 @@ func TestModelAllWereAway(t *testing.T) {
 				l.kill(p, time.Hour+time.Duration(l.rnd.IntN(60))*time.Second)
 			}
 			expired := slices.Sorted(maps.Keys(master.s.data))[0]
-			delete(master.s.data, expired) // replicas keep keys that have expired
+			delete(master.s.data, expired) // the key expires on the master, and its replica still has the key
 			l.deleted[expired] = l.acked[expired]
 			l.safe = maps.Clone(l.acked)
 			l.now += time.Hour
@@ -413,8 +416,8 @@ func TestModelAllWereAway(t *testing.T) {
 	}
 }
 
-// Servers of one shard, of several shards or of all shards end for lack of memory until their pods have more memory. No write is lost
-// without a consent.
+// The servers of one, two or all shards end for lack of memory, until their pods get more memory. No write is lost, and
+// no consent is needed.
 func TestModelStarves(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -445,7 +448,7 @@ func TestModelStarves(t *testing.T) {
 	}
 }
 
-// history runs faults, and returns the first loss.
+// history injects a series of faults, and returns the keys that the first loss affects.
 func history(t *testing.T, seed uint64, without string, kinds []int) []string {
 	t.Helper()
 	l := &ledger{run: newRun(t, seed, 3, 2, 2), kinds: kinds}
@@ -479,32 +482,33 @@ func (l *ledger) mend() {
 	}
 }
 
-// onlyPairs is the seed of a proof that no single fault needs, because other proofs detect the same losses.
+// onlyPairs replaces the seed of a proof that no single fault needs, because other proofs detect the same losses.
 const onlyPairs = 1 << 32
 
-// proofs are those that the operator and start.sh rely on. The recorded history is a second barrier: a replica has another history only if it
-// copied from a foreign node, which the replication user prevents. So both are disabled together.
+// proofs are the checks of the operator and of start.sh that prevent losses. "user" and "history" are disabled
+// together, because a replica gets a foreign history only by copying from a foreign node, and the replication user
+// already prevents that.
 var proofs = []struct {
 	proof string
 	kinds []int  // kinds of faults that need the proof
 	seed  uint64 // the first seed with a loss
 	what  string
 }{
-	{"user", []int{6}, onlyPairs, "a replication user for each shard: a replica copies a stranger at its master's address"},
-	{"past", []int{4}, 0, "no start on a volume of the past: its replica is made like it"},
-	{"mark", []int{12}, 0, "the time of the last link: after all pods have restarted, a replica is made like a volume of the past"},
-	{"claim", []int{8}, 0, "no pod is deleted whose claim goes: its data goes with it"},
-	{"continuation", nil, 2, "the master continues what its replica has: the replica is made like one that restarted without its data"},
-	{"user, history", []int{0}, 0, "and the recorded history: it is promoted with the stranger's data"},
-	{"admission", []int{6}, 0, "no replica of a new node before it was let join: a replica copies an empty node at its master's address"},
-	{"run", nil, 0, "the start of the master: one that is empty by right is replaced"},
-	{"stop", []int{11}, 0, "no pod stops while a replica lacks what its master has: it outlives its master and is elected"},
-	{"link", []int{13}, 0, "the link until the master was lost: a replica is promoted that lacks the writes of minutes"},
-	{"step", []int{14}, 0, "the proof right before a promotion: a replica is promoted over a master that is back"},
-	{"file", []int{3}, 0, "no start on a damaged file: its replica is made like the rest of it"},
+	{"user", []int{6}, onlyPairs, "a replication user for each shard: otherwise a replica copies from a foreign node at its master's address"},
+	{"past", []int{4}, 0, "a server does not start on a reset volume: otherwise its replica gets the old data"},
+	{"mark", []int{12}, 0, "the time of the last link: otherwise a replica gets the old data of a reset volume after all pods have restarted"},
+	{"claim", []int{8}, 0, "no pod is deleted while its claim is being deleted: otherwise its data is deleted, too"},
+	{"continuation", nil, 2, "the master has the data of its replica: otherwise the replica copies from a master that restarted without its data"},
+	{"user, history", []int{0}, 0, "the user and the recorded history: otherwise a replica with the data of a foreign node is promoted"},
+	{"admission", []int{6}, 0, "a new node accepts no replica before it joins: otherwise a replica copies from an empty node at its master's address"},
+	{"run", nil, 0, "the start of the master: otherwise a master that is legitimately empty is replaced"},
+	{"stop", []int{11}, 0, "no pod stops while a replica lacks data of its master: otherwise the replica outlives the master and is elected"},
+	{"link", []int{13}, 0, "the link until the master was lost: otherwise a replica that lacks the writes of minutes is promoted"},
+	{"step", []int{14}, 0, "the proof right before a promotion: otherwise a replica is promoted over a master that runs again"},
+	{"file", []int{3}, 0, "a server does not start on a damaged file: otherwise its replica gets only the undamaged part"},
 }
 
-// With each proof disabled, the model finds a loss.
+// If any of these proofs is disabled, the model finds a loss.
 func TestModelNeedsEachProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")

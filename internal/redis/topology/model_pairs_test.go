@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Each kind of fault is combined with each kind. The second fault occurs before the first is repaired. A write that was acknowledged before
-// the first fault is not lost: the cluster has the write at the end, or waits, names the consent, and keeps the data that the volumes had
-// after the second fault. The gate runs a tenth of the pairs.
+// Each kind of fault is combined with each kind. The second fault occurs before the first is repaired. Writes that were
+// acknowledged before the first fault survive. Either the cluster has them at the end, or it waits, names the consent
+// that it needs, and keeps the data that the volumes had after the second fault. The gate runs a tenth of the pairs.
 func TestModelPairs(t *testing.T) {
 	t.Parallel()
 	for first := range faultKinds {
@@ -89,8 +89,9 @@ func pair(t *testing.T, seed uint64, without string, first, second int) []string
 	return gone
 }
 
-// isProvable reports whether the operator has recorded the start of a shard's master, if the fault is a restart of the master without its
-// data. Before that, for a pass or two, nothing shows that a replica with a full copy has data that the master has lost.
+// isProvable reports whether the fault can be detected. A restart of a master without its data is detected only if the
+// operator has recorded the start of that master, which takes a pass or two. Before that, nothing shows that a replica
+// has data that the master has lost.
 func (l *ledger) isProvable(kind, shard int) bool {
 	m := l.role(shard, true)
 	if kind != 5 || m == nil {
@@ -100,7 +101,7 @@ func (l *ledger) isProvable(kind, shard int) bool {
 	return h.Node == m.s.id && h.Run == m.s.run
 }
 
-// held returns the last write of each key that a volume has.
+// held returns the last write of each key that any volume still has.
 func (l *ledger) held() map[int]int {
 	best := map[int]int{}
 	for _, v := range l.volumes {
@@ -113,8 +114,8 @@ func (l *ledger) held() map[int]int {
 	return best
 }
 
-// A proof is disabled that single faults do not need, or that several kinds of faults need. Without this proof, a pair of faults loses
-// data.
+// Some proofs are needed by no single fault, or by several kinds of faults. If such a proof is disabled, a pair of
+// faults loses data.
 func TestModelPairsNeedProofs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")

@@ -10,8 +10,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Shards without replicas, and a single pod, handle all planned changes like other shards. The operator crashes at any command, and no
-// write is lost.
+// All planned changes also work for shards without replicas, and for a single pod. No write is lost, even if the
+// operator crashes at any command.
 func TestModelSizes(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 4) {
@@ -50,8 +50,8 @@ func (r *run) untilParked() {
 	r.t.Fatalf("not parked: %s, %s, steps %v", r.last.Model.Verdict, r.last.Model.Reason, r.last.Steps)
 }
 
-// A cluster is parked and starts again with all its data: in the middle of any change, while the operator crashes at any command, and
-// with another size afterwards.
+// A cluster that is parked in the middle of any change starts again with all its data. That holds if the operator
+// crashes at any command, and if the cluster has another size afterwards.
 func TestModelParks(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 6) {
@@ -80,7 +80,8 @@ func TestModelParks(t *testing.T) {
 	}
 }
 
-// A server is killed while the cluster is being parked or started again. No write from some seconds before is lost.
+// A server is killed while the cluster is being parked or started again. No write that was acknowledged some seconds
+// before is lost.
 func TestModelKilledWhileItParks(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 6) {

@@ -13,7 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// It takes a few passes from the last ready pod to all slots served.
+// A new cluster is formed within a minute of simulated time.
 func TestModelForms(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 5) {
@@ -55,7 +55,7 @@ func TestModelPlanned(t *testing.T) {
 // crashes makes the operator crash after some commands, a number of times.
 func (r *run) crashes(times int) { r.budget, r.deaths = r.rnd.IntN(200), times }
 
-// fewestMoves computes, independent of Decide, how many slots must move for even shares.
+// fewestMoves returns the minimum number of slots that must move for even shares. It does not use code of Decide.
 func (r *run) fewestMoves() int {
 	owned := make([]int, 100)
 	for _, p := range r.pods {
@@ -79,8 +79,8 @@ func (r *run) fewestMoves() int {
 	return moved - min(larger, over)
 }
 
-// Faults of all kinds occur one after the other, with crashes of the operator in between. A loss of volumes is reported and needs consent.
-// All other faults heal.
+// Faults of all kinds occur one after the other, and the operator crashes in between. If volumes are lost, the reason
+// names the lost slots, and the repair needs consent. All other faults heal without a user.
 func TestModelFaults(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 8) {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// whyNotSafe returns the reason why no slot may move and no role may change now, or "". Both need a replica in step in every shard that
-// should have replicas: otherwise data that a move or failover has not copied yet would exist on only one node.
+// whyNotSafe returns the reason why no slot may move and no role may change now, or "". Every shard that should have
+// replicas needs one in step. Otherwise the data that a move or a failover changes would exist on only one node.
 func (c *cluster) whyNotSafe() string {
 	for _, s := range c.shards {
 		if len(s.owned) == 0 {
@@ -33,8 +33,9 @@ func (c *cluster) whyNotSafe() string {
 	return ""
 }
 
-// uncopied returns a replica that has not copied from its master since the restart of that master, in a shard that should not have replicas
-// any more. After a move, the master would have fewer keys than the replica, and a loss of keys could not be excluded.
+// uncopied returns a replica that has not copied from its master since the master restarted, in a shard that should
+// have no replicas any more. No slot may leave such a shard: with fewer keys than the replica, the master could no
+// longer be shown to have lost none.
 func (c *cluster) uncopied(s *shard) *Node {
 	if c.hasReplicas(s) || c.isUnbroken(s.master) {
 		return nil
@@ -65,15 +66,15 @@ func (c *cluster) whyNot(s *shard) string {
 	return text
 }
 
-// moves takes slots from shards that are being removed, from shards with too many slots, and according to the table of AssignReceive. It
-// handles one pair of shards at a time, in ascending order. Each pass computes the remaining moves again. The number of moved
-// slots is minimal.
+// moves returns the step that moves slots: from shards that are being removed, from shards with too many slots, and by
+// the table of AssignReceive. It handles one pair of shards at a time, in ascending order. Each pass computes the
+// remaining moves again. The number of moved slots is minimal.
 func (c *cluster) moves() []Step {
 	if steps := c.table(); steps != nil {
 		return steps
 	}
 	for _, s := range c.shards[:min(len(c.wanted.Shards), len(c.shards))] {
-		// A shard whose pods do not exist yet would change the shares of all other shards.
+		// A new shard without pods changes the shares of all others. So moves wait for its pods.
 		if s.master == nil && len(s.owned) == 0 {
 			return c.blocked("waits for shard %d before slots are moved%s", s.ordinal, c.whyNot(s))
 		}
@@ -94,7 +95,8 @@ func (c *cluster) moves() []Step {
 	}
 	for _, m := range moves {
 		if m.from.Version != m.to.Version {
-			// An older redis cannot read the format of a newer redis. The rolling update comes later in the order.
+			// An older redis cannot read the format of a newer one. The rule of the rolling update comes after this
+			// one, and makes the versions equal.
 			return c.blocked("no slot is moved before %s (redis %s) and %s (redis %s) have the same version", m.from.Pod, m.from.Version, m.to.Pod, m.to.Version)
 		}
 	}
@@ -156,9 +158,9 @@ func (c *cluster) nextMoves() []slotMove {
 	return moves
 }
 
-// targets returns the number of slots that each shard should have. AutoReceive computes even shares. Shards with the most slots get the
-// larger shares, to move as few slots as possible. AssignReceive keeps the present numbers; the slots of a removed shard go to shards with
-// the fewest.
+// targets returns the number of slots that each shard should have. AutoReceive computes even shares: the shards with
+// the most slots get the larger shares, so that few slots move. AssignReceive keeps the present numbers. It gives each
+// slot of a removed shard to the shard that has the fewest.
 func (c *cluster) targets() []int {
 	target := make([]int, len(c.shards))
 	stay := min(len(c.wanted.Shards), len(c.shards))
@@ -201,7 +203,7 @@ func (c *cluster) targetsAssigned(target []int, stay int) []int {
 	for ; homeless > 0; homeless-- {
 		least := -1
 		for i := range stay {
-			// A new shard waits for its entry in the table.
+			// A shard without slots is new, and gets only the slots of its entry in the table.
 			if target[i] > 0 && (least < 0 || target[i] < target[least]) {
 				least = i
 			}

@@ -27,24 +27,25 @@ type Node struct {
 	Terminating bool   // the pod is being deleted
 	Outdated    bool   // the pod has another revision than its StatefulSet
 
-	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container; empty if none has.
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes how a container of the
+	// pod last ended. It is empty if none has ended.
 	WellFor time.Duration
 	Ended   string
 
 	// ClaimLeaves reports whether the claim with the pod's data is being deleted. The data is then deleted with the pod.
 	ClaimLeaves bool
 
-	// NeverUp reports whether the Redis container of this pod has never served: it never ran, or it kept exiting before the pod was ready
-	// once. Deleting such a pod ends no server, and its volume stays.
+	// NeverUp reports whether the Redis container of this pod has never served: it never ran, or it exited each time
+	// before the pod became ready. Deleting such a pod ends no server, and its volume stays.
 	NeverUp bool
 
 	// Stuck reports whether the Redis container does not run, and Kubernetes has failed to run it: it ends again and again, or cannot start.
 	// Deleting such a pod ends no server, and its volume stays.
 	Stuck bool
 
-	// LostData reports whether the container refuses to start because its data is lost and its node id is not lost. The server must not
-	// start as a new, empty node in the same pod: replicas would find the empty node at their master's address and copy from it. A new pod
-	// has another address.
+	// LostData reports whether the container refuses to start because its data is lost, while other nodes still know
+	// its node id. The server must not start as a new, empty node in the same pod: replicas would find it at their
+	// master's address and copy from it. A new pod has another address.
 	LostData bool
 
 	// NotStarted is the container's reason for not starting on its volume: a damaged file, or the volume of another node.
@@ -79,14 +80,15 @@ type Node struct {
 	// Refuses describes requests of clients that the running node refuses, and why: a full disk or memory, too few replicas, too many
 	// connections. Empty if it refuses none.
 	Refuses string
-	// Closed reports whether the user with which replicas copy from this master is disabled. The user is disabled on a new node, on a node
-	// that restarted without slots before it had learned of its replicas, and on a node whose volume storage may have reset.
+	// Closed reports whether this master accepts no replica: the user with which replicas copy is disabled. It is
+	// disabled on a new node, on a node that restarted without slots before it had learned of its replicas, and on a
+	// node whose volume storage may have reset.
 	Closed bool
-	// Used is the time of the last use of a closed master's volume before its server started. It is zero if another node proved at the
-	// start that storage has not reset the volume.
+	// Used is the time at which the volume of a closed master was last in use before its server started. It is zero if
+	// another node proved at the start that storage has not reset the volume.
 	Used time.Time
-	// Linked is the time until which a replica was linked before its server started, from a file on its volume. It is zero while the
-	// replica is linked.
+	// Linked is the time until which a replica was linked before its server started, as noted in a file on its volume.
+	// It is zero while the replica is linked.
 	Linked time.Time
 	// Kept is the size in MiB of the former files on the volume, which are kept for users, when the server started.
 	Kept int64
@@ -176,7 +178,8 @@ type Entry struct {
 // Record holds state that cannot be observed. It is stored in an object that outlives the RedisCluster, as its data does, before the first
 // step that needs it.
 type Record struct {
-	// Formed reports whether slots were ever assigned. If all pods are empty, they are a new cluster only while Formed is false.
+	// Formed reports whether slots were ever assigned. If it is true, pods that are all empty have lost their data. If
+	// it is false, they are a new cluster.
 	Formed bool `json:"formed,omitempty"`
 	// Shards holds each shard's number of pods, by ordinal. It counts the pods that joined the cluster and were not removed from the
 	// cluster. The plan keeps these pods until they are drained.
@@ -189,12 +192,14 @@ type Record struct {
 	Table *Table `json:"table,omitempty"`
 	// Parked reports whether no pod may run. It is true from before the last pods stop until the spec wants pods again.
 	Parked bool `json:"parked,omitempty"`
-	// Pods are the numbers of pods of the shards, by ordinal, that may run while replicas stop before their masters, to be parked. Nil: all.
+	// Pods holds the number of pods that may run in each shard, by ordinal, while replicas stop before their masters.
+	// If it is nil, all pods may run.
 	Pods []int `json:"pods,omitempty"`
 	// Consents are the used values of the annotation accept-data-loss. A value that stays in the annotation counts once: it does not cover
 	// a later loss of the same slots.
 	Consents []string `json:"consents,omitempty"`
-	// GivenUp are the nodes whose loss was accepted. Such a node is no member if it returns after another node has taken over its slots.
+	// GivenUp holds the ids of nodes whose loss was accepted. If such a node returns after another node has taken over
+	// its slots, it is not a member.
 	GivenUp []string `json:"givenUp,omitempty"`
 	// Accepted are the slots without an owner whose loss was accepted.
 	Accepted SlotSet `json:"accepted,omitempty"`

@@ -61,9 +61,9 @@ func (c *cluster) describeOpen() string {
 	return strings.Join(all, ", ")
 }
 
-// openSlots repairs slots that an interrupted move left open: the lowest slot first, together with all others that need the same step.
-// Marks are corrected immediately. Keys move only while both shards have a replica in step. A slot that cannot be repaired yet is skipped:
-// a later rule repairs the cause.
+// openSlots repairs slots that an interrupted move left open. It begins with the lowest slot, and adds all other slots
+// that need the same step. Marks are corrected immediately. Keys move only while both shards have a replica in step. A
+// slot that cannot be repaired yet is skipped: a later rule repairs the cause.
 func (c *cluster) openSlots() []Step {
 	var first []Step
 	for _, o := range c.open {
@@ -93,23 +93,24 @@ func sameButSlots(a, b Step) bool {
 	return a.Action == b.Action && a.Mode == b.Mode && a.ID == b.ID && a.Node == b.Node && a.Target == b.Target
 }
 
-// repair implements the table of cases of one open slot. O is its owner, T the node that it moves to.
+// repair returns the step for one open slot, by this table. O is the slot's owner, T the node that the slot moves to.
 //
-//	O not reached                                none
-//	O marks its own slot as importing            STABLE on O: the end of a move left the mark
-//	another than O marks it as migrating         STABLE on that node
-//	both ends marked                             continue the move; move the keys back to O if that failed, or T is removed
-//	mark on T alone, keys on either              MIGRATING on O
-//	mark on T alone, no keys                     STABLE on T
-//	mark on T names another than O, who is new   on T NODE, if its view names another, then IMPORTING
-//	mark on O alone, keys on T                   IMPORTING on T
-//	mark on O alone, nothing was moved           STABLE on O
-//	mark on O names a node that is not reached   the master of that node's shard replaces it
-//	  or is a replica now
-//	mark on O names O                            delete the copies on other masters: O has all keys; then STABLE on O
+//	O was not reached                           no step
+//	O marks its own slot as importing           STABLE on O: a completed move left the mark
+//	a node other than O marks it as migrating   STABLE on that node
+//	O and T have marks                          continue the move
+//	the move failed, or T is being removed      move the keys back to O
+//	only T has a mark, O or T has keys          MIGRATING on O
+//	only T has a mark, T has no keys            STABLE on T
+//	T's mark names a former owner               NODE on T if T's view has another owner, then IMPORTING
+//	only O has a mark, T has keys               IMPORTING on T
+//	only O has a mark, T has no keys            STABLE on O
+//	O's mark names an unreached node            the master of that node's shard counts as T
+//	O's mark names a replica                    the master of that replica's shard counts as T
+//	O's mark names O                            O has all keys: delete the copies on other masters, then STABLE on O
 //
-// The owner of a slot changes only when a move completes, and the move first checks that no key is left. NODE in this table names the owner
-// that all other nodes already have in their views.
+// The owner of a slot changes only when a move completes, and the move first checks that no key is left. NODE in this
+// table names the owner that all other nodes already have in their views.
 func (c *cluster) repair(o openSlot) []Step {
 	if o.owner == nil {
 		return nil
@@ -172,8 +173,9 @@ func (o openSlot) leftover() *Node {
 	return nil
 }
 
-// dropCopies finishes a move back whose owner has all keys of the slot. Other masters may hold copies of keys that clients deleted later. A
-// master that restarts with copies marks the slot as importing, so every shard with members is checked before the owner closes the slot.
+// dropCopies finishes a move back after the owner has all keys of the slot. Other masters may still hold copies of keys
+// that clients have deleted since. If a master with copies restarts, it marks the slot as importing. So dropCopies
+// checks all shards with members before the owner closes the slot.
 func (c *cluster) dropCopies(o openSlot) []Step {
 	holder := c.anyOther(o.owner)
 	for _, s := range c.shards {
@@ -198,15 +200,16 @@ func (c *cluster) dropCopies(o openSlot) []Step {
 	return []Step{c.moveBack(o.owner, holder, SlotSet{{o.slot, o.slot}})}
 }
 
-// targetOf returns the node that a slot moves to, and whether the owner marks the slot as migrating. Of several importers, it prefers the
-// owner's target, then the importer with the most keys.
+// targetOf returns the node that a slot moves to, and whether the owner marks the slot as migrating. The target in the
+// owner's mark comes first. Otherwise, it is the importer with the most keys.
 func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
 	var named string
 	if named, moving = o.owner.self().Migrating[o.slot]; moving {
 		if n := c.byID[named]; n != nil && n.self().Master {
 			return n, true
 		}
-		// The master of the node's shard replaces the node. A remaining importer means that the move restarted there.
+		// If the marked node is not a master member, the master of its shard replaces it. If a node still imports the
+		// slot, the move was restarted to that node.
 		if s := c.shardOf(named); len(o.importing) == 0 && s != nil && s.master != nil && s.master != o.owner {
 			return s.master, true
 		}
@@ -226,7 +229,7 @@ func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
 	return target, moving
 }
 
-// anyOther returns a master to compare with if the master in the mark is permanently lost.
+// anyOther returns any master other than the owner. It replaces the permanently lost node in the owner's mark.
 func (c *cluster) anyOther(than *Node) *Node {
 	for _, n := range c.masters() {
 		if n != than {
@@ -247,8 +250,9 @@ func (c *cluster) strangers(o openSlot, target *Node) string {
 	return strings.Join(names, ", ")
 }
 
-// importFrom makes target import a slot from its present owner. A node that imports a slot never updates the slot's owner in its view, even
-// if the owner is dead.
+// importFrom returns the step for the mark on target: target imports the slot from its present owner. A node that
+// imports a slot never updates the slot's owner in its view, even if the owner is dead. So that view is corrected
+// first.
 func (c *cluster) importFrom(target *Node, o openSlot) []Step {
 	if e := target.sees(o.owner.ID); e == nil || e.Handshake {
 		return nil

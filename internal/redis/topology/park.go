@@ -8,21 +8,22 @@ import (
 	"slices"
 )
 
-// A parked cluster has no pods and keeps its data:
+// A parked cluster has no pods and keeps its data. Each line is done before the next:
 //
 //	complete started changes: nodes see each other, replicas follow, lost masters are replaced
 //	wait until every server that runs can stop without a loss (unsafeToStop)
-//	make the first pod of each shard that runs its master
+//	in each shard that runs, make the first pod the master
 //	record that only the masters may run: replicas stop
-//	if a replica was elected before it stopped: record that all may run, and begin again
+//	if a replica became a master before it stopped: record that all may run, and begin again
 //	record that the cluster is parked: masters stop
 //	when pods are wanted again: record that all may run
 //
-// Replicas stop first: a replica that outlives its master is elected and accepts writes. All pods start at new addresses later. The former
-// master would also accept writes until it has received the promotion of its successor.
+// Replicas stop first, because a replica that outlives its master is elected and accepts writes. Later, all pods start
+// at new addresses. The former master would then also accept writes until it learns that the replica was promoted.
 //
-// Members, shards and slots stay in the record and on the volumes. So the same cluster starts again. The record decides, not the spec: an
-// operator that crashes during these steps never stops pods without the check.
+// Members, shards and slots stay in the record and on the volumes. So the same cluster starts again. The pods that may
+// run depend on the record, not on the spec: an operator that crashes during these steps never stops pods without the
+// check.
 
 // shape returns the recorded numbers of pods of the shards. Without a record, it returns the numbers of the existing pods.
 func shape(record Record, nodes []Node) []int {
@@ -43,7 +44,7 @@ func shape(record Record, nodes []Node) []int {
 	return shards
 }
 
-// park lets replicas stop, and then masters, once every server can stop.
+// park returns the steps that stop replicas, and then masters, once every server can stop.
 func (c *cluster) park() []Step {
 	if !c.wanted.Parked {
 		return nil
@@ -86,8 +87,8 @@ func (c *cluster) park() []Step {
 	return []Step{recordStep(record, "record that replicas stop before their masters")}
 }
 
-// unpark lets all pods run again, when the spec wants pods before the cluster is parked, or when a replica that was to stop became a master
-// before it stopped: its volume has the latest data of its shard.
+// unpark lets all pods run again in two cases. Either the spec wants pods before the cluster is parked, or a replica
+// became a master before it stopped: its volume has the latest data of its shard.
 func (c *cluster) unpark() []Step {
 	switch owner := c.stoppedOwner(); {
 	case len(c.record.Pods) == 0:
@@ -143,9 +144,9 @@ func (c *cluster) recordParked(is bool, message string) []Step {
 	return []Step{recordStep(record, "%s", message)}
 }
 
-// unsafeToStop returns why a server may not stop now, or "". A server that stops by itself first writes its data to its volume. So every
-// server must be reached and able to write, and no replica may lack what its master has: a replica that outlives its master can be elected.
-// A server that does not run cannot lose anything.
+// unsafeToStop returns why a server may not stop now, or "". A server that stops by itself first writes its data to its
+// volume. So every running server must be reached and able to write. No replica may lack data of its master, because a
+// replica that outlives its master can be elected.
 func (c *cluster) unsafeToStop() string {
 	for _, n := range c.nodes {
 		switch {

@@ -177,7 +177,8 @@ func TestParseSlotSetRefuses(t *testing.T) {
 	}
 }
 
-// The limits of a server match the wanted limits if the wanted classes have these values.
+// Redis reports the output buffer limits of all classes. They match the wanted limits if the wanted classes have these
+// values.
 func TestOutputBufferLimits(t *testing.T) {
 	t.Parallel()
 	const has = "normal 0 0 0 slave 536870912 67108864 60 pubsub 33554432 8388608 60"

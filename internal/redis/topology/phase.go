@@ -24,9 +24,9 @@ func (r *Record) MayRun(shard, planned int) int {
 	return planned
 }
 
-// PhaseAfter returns the phase to show after previous. A model has no memory: after the last pod of a rolling update is replaced and before
-// its replica is linked, it only sees missing redundancy. So a cluster that serves all slots stays in Creating, Scaling or Upgrading until
-// it is Running.
+// PhaseAfter returns the phase to show after previous. A model does not remember the change that is in progress: when
+// the last pod of a rolling update is replaced, and until its replica is linked, the model only shows missing
+// redundancy. So a cluster that serves all slots stays in Creating, Scaling or Upgrading until it is Running.
 func PhaseAfter(previous string, m Model) string {
 	if m.Phase != PhaseFailed || m.Served < Slots {
 		return m.Phase

@@ -18,17 +18,17 @@ func (c *cluster) nodeTimeout() time.Duration {
 	return defaultNodeTimeout
 }
 
-// promote makes replicas masters when the nodes do not elect one.
+// promote makes replicas masters when the nodes do not elect one. There are three ways:
 //
-//   - Normally a majority of masters elects a replica. The operator waits for
-//     the node timeout to detect the failure, and twice that for votes.
-//   - FORCE if no replica was elected although a majority lives. Redis cannot
-//     compute the age of the replica's data; the operator can (candidate).
-//   - TAKEOVER, which needs no votes, if the majority is lost and none of the
-//     lost masters can still serve: their containers do not run. Takeovers run
-//     one at a time; once a majority is restored, it elects the others.
+//   - Normally a majority of masters elects a replica. The operator waits for the node timeout, in which nodes detect
+//     the failure, and for twice that time, in which they vote.
+//   - FORCE is sent if no replica was elected although a majority of masters lives. Redis does not know the age of the
+//     replica's data, and therefore may not elect the replica. The operator knows the age (candidate).
+//   - TAKEOVER needs no votes. It is sent if the majority is lost and no lost master can still serve, because their
+//     containers do not run. Takeovers are done one at a time. Once a majority is restored, it elects the others.
 //
-// A lost master that cannot be replaced yet blocks neither other lost masters nor later rules, unless its wait is bounded.
+// A lost master that cannot be replaced yet does not block other lost masters. It blocks later rules only while its
+// wait is bounded.
 func (c *cluster) promote() []Step {
 	steps := c.promoteOverEmptied()
 	var lost []string
@@ -96,12 +96,12 @@ func (c *cluster) takeOver(lost []string) (steps []Step) {
 	return append(steps, waits...)
 }
 
-// takeoverGrace is the additional wait for lost masters when a majority of masters is lost. The lost masters may return with writes that
-// their replicas lack.
+// takeoverGrace is added to the wait for lost masters when a majority of masters is lost. In this time, they may return
+// with writes that their replicas lack.
 const takeoverGrace = 15 * time.Second
 
-// promoteOverEmptied promotes a replica with data over a master that restarted without data, or with less data after a user gave up the
-// master's data.
+// promoteOverEmptied promotes a replica with data over a master that restarted without data. It also promotes a replica
+// over a master whose data a user gave up.
 func (c *cluster) promoteOverEmptied() (steps []Step) {
 	for _, r := range c.members {
 		master := c.byID[r.self().MasterID]
@@ -132,7 +132,8 @@ func (c *cluster) failover(replica *Node, message string) Step {
 	return step
 }
 
-// force makes a replica replace its master without the master's agreement. The proof of the step has the facts on which the choice depends.
+// force returns the step that makes a replica replace its master without the master's agreement. The step's Proof holds
+// the facts about the replica on which the choice depends.
 func (c *cluster) force(replica *Node, mode string, interval time.Duration, message string) Step {
 	step := Step{Action: ActionFailover, Node: replica.place(), Mode: mode, Interval: max(interval, 5*time.Second), Message: message,
 		Target: Place{ID: replica.self().MasterID}, Proof: Proof{History: replica.Replication.ID, Offset: replica.Replication.Offset}}

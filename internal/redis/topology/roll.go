@@ -11,17 +11,14 @@ import (
 
 // unblock replaces pods that cannot start in their present state.
 //
-//   - A pod that lost its data gets another address, where its former
-//     replicas do not look for it.
-//   - A pod of an old revision that is not up is replaced: a revision that
-//     does not start must not block the rollout of its fix. Its volume stays,
-//     and a shard's owner is never replaced. While a pod of the wanted
-//     revision is not up either, the old pod is kept: the new revision may have
-//     the same fault, and the old pod may just be restarting.
-//   - A replica that refuses the password starts with the right password in a
-//     new pod.
+//   - A pod that lost its data gets another address. Its former replicas do not connect to that address.
+//   - A pod of an old revision that is not up is replaced: a revision that does not start must not block the rollout of
+//     its fix. Its volume stays. A shard's owner is never replaced. While a pod of the wanted revision is not up
+//     either, the old pod is kept: the new revision may have the same fault, and the old pod may just be restarting.
+//   - A replica that refuses the password starts with the right password in a new pod.
 //
-// A replica that starts copies from its master. So the second and the third rule wait while the master may have lost the replica's data.
+// A replica that starts copies from its master. So the second and the third rule wait while the master may have lost
+// the replica's data.
 func (c *cluster) unblock() (steps []Step) {
 	for _, n := range c.nodes {
 		switch {
@@ -54,18 +51,17 @@ func (c *cluster) neverUp() (steps []Step) {
 	return steps
 }
 
-// stuck replaces pods of an old revision whose container cannot run any more, for example because the container needs more memory than its
-// limit. No other rule brings the change to a shard without a running pod. It runs under every verdict, like neverUp. It keeps
+// stuck replaces pods of an old revision whose container cannot run any more, for example because the container needs
+// more memory than its limit. No other rule brings the change to a shard of which no pod runs. It runs under every
+// verdict, like neverUp. It keeps these pods:
 //
-//   - every pod while a pod of the wanted revision is not up: the new revision
-//     may have the same fault;
+//   - every pod, while a pod of the wanted revision is not up: the new revision may have the same fault;
 //   - a pod whose server refuses its volume: a new server would refuse it, too;
-//   - a replica that could copy from a master that may have lost the
-//     replica's data: a master that has restarted, or a master that is not
-//     reached and may start without a step.
+//   - a replica whose master may have lost the replica's data, because the replica could copy from that master. The
+//     master has restarted, or it was not reached and may start without a step.
 //
-// Replicas come before the master of a shard: while the master does not run, replicas start with the data on their volumes and copy
-// nothing.
+// Replicas come before the master of a shard. While the master does not run, they start with the data on their volumes
+// and copy nothing.
 func (c *cluster) stuck() []Step {
 	if c.unproven() || c.wanted.Parked {
 		return nil
@@ -94,10 +90,10 @@ func (n *Node) isStuck() bool { return n.Stuck && !n.Running && !n.Reached && !n
 // mayComeUp reports whether the server of an unreached pod runs or may start.
 func (n *Node) mayComeUp() bool { return !n.Reached && !n.LostData && !n.isStuck() }
 
-// outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision
-// may repair them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the
-// replica may hold the only copy. It waits while a pod of the wanted revision is not up in the shard, or while no pod of the wanted
-// revision is up in any shard: the new revision may have the same fault.
+// outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is
+// reached. The new revision may repair them: a newer Redis, more memory, or a larger output buffer. It keeps a replica
+// whose master restarted with fewer keys: the replica may hold the only copy. It waits while a pod of the wanted
+// revision is not up in the same shard, and while none is up in any shard: the new revision may have the same fault.
 func (c *cluster) outOfStep() (steps []Step) {
 	isUp := func(n *Node) bool { return !n.Outdated && n.Reached }
 	if c.unproven() && !slices.ContainsFunc(c.nodes, isUp) || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
@@ -125,12 +121,13 @@ func (c *cluster) mayCome(n *Node) bool {
 	return id != "" && c.record.Formed && (c.indispensable(n) || c.unproven() || c.fateOf(id) == away)
 }
 
-// indispensable reports whether a former member owns slots, or its shard has no master.
+// indispensable reports whether a pod that was a member may not be replaced while it is not up: its node owns slots, or
+// its shard has no master.
 func (c *cluster) indispensable(n *Node) bool {
 	return len(c.owned[c.record.Nodes[n.Pod]]) > 0 || c.shards[n.Shard].master == nil
 }
 
-// unproven reports whether a former member's pod of the wanted revision is not up.
+// unproven reports whether a pod of the wanted revision was a member and is not up: that revision may not start at all.
 func (c *cluster) unproven() bool { return slices.ContainsFunc(c.nodes, c.isUnproven) }
 
 func (c *cluster) isUnproven(n *Node) bool {
@@ -141,9 +138,10 @@ func (c *cluster) deletePod(n *Node, why string) Step {
 	return Step{Action: ActionDeletePod, Node: n.place(), Message: fmt.Sprintf("delete pod %s: %s", n.Pod, why)}
 }
 
-// roll replaces pods of an old revision, one shard after the other: its replicas, then, after a failover to one of them, the former master.
-// It waits until every shard has all its replicas in step, and all other pods have been well for a time. There is no failback: after an
-// update of redis, the old version could not read the data of the new version.
+// roll replaces pods of an old revision, one shard after the other. It replaces the replicas first. Then a failover
+// makes one of them the master, and the former master is replaced. It waits until every shard has all its replicas in
+// step, and all other pods have been ready for WellFor. There is no failback: after an update of redis, the old version
+// could not read the data of the new version.
 func (c *cluster) roll() []Step {
 	for _, s := range c.shards {
 		var outdated []*Node
@@ -207,8 +205,8 @@ func (c *cluster) replaceUnowned(s *shard, outdated []*Node) (steps []Step) {
 	return c.blocked("no pod of shard %d is replaced: it has no master%s", s.ordinal, c.whyNot(s))
 }
 
-// replaceAlone replaces the only pod of a shard: its server stops by itself, and starts again with its data. Its slots are not served until
-// then.
+// replaceAlone replaces the only pod of a shard. Its server stops by itself, and starts again with its data. Until
+// then, nothing serves its slots.
 func (c *cluster) replaceAlone(s *shard) []Step {
 	if s.master.Unsaved {
 		return c.blocked("%s is not replaced: %s", s.master.Pod, s.master.Refuses)
@@ -218,9 +216,9 @@ func (c *cluster) replaceAlone(s *shard) []Step {
 	return []Step{step}
 }
 
-// aloneDown replaces the only pod of a shard if the pod served before, does not run, and has an old revision: the wanted revision may
-// repair it. No other node has the pod's data, and deleting a pod leaves its volume. While another pod of the wanted revision is not up,
-// aloneDown waits: the new revision may have the same fault.
+// aloneDown replaces the only pod of a shard if the pod served before, does not run, and has an old revision. The
+// wanted revision may repair it. No other node has the pod's data, but the volume stays when the pod is deleted.
+// aloneDown waits while another pod of the wanted revision is not up, because that revision may have the same fault.
 func (c *cluster) aloneDown() (steps []Step) {
 	if c.unproven() {
 		return nil
@@ -238,7 +236,7 @@ func (c *cluster) quiet(s *shard) string {
 	if why := c.whyNotSafe(); why != "" {
 		return why
 	}
-	// A new shard that waits for a pod has no data to lose yet.
+	// A new shard without slots has no data to lose yet, so its missing pods do not count.
 	if why := c.thinner(func(s *shard) bool { return len(s.owned) > 0 }); why != "" {
 		return why
 	}
@@ -250,8 +248,8 @@ func (c *cluster) quiet(s *shard) string {
 	return ""
 }
 
-// unsettled returns why a change of the pods must wait, or "": a pod that is not to be replaced has not been ready without a restart for
-// long enough.
+// unsettled returns why a change of the pods must wait, or "". All wanted pods except those in outdated must have been
+// ready for WellFor without a restart.
 func (c *cluster) unsettled(outdated []*Node) string {
 	for _, n := range c.nodes {
 		if n.WellFor >= c.wanted.WellFor || slices.Contains(outdated, n) || !c.wants(n) {
@@ -265,7 +263,7 @@ func (c *cluster) unsettled(outdated []*Node) string {
 	return ""
 }
 
-// heirs returns the replicas in step of a shard that pass a test, those with the most data first.
+// heirs returns the replicas in step of a shard that a function accepts, those with the most data first.
 func (c *cluster) heirs(s *shard, passes func(*Node) bool) []*Node {
 	all := slices.DeleteFunc(slices.Clone(c.replicas(s.master.ID)), func(r *Node) bool { return !c.inStep(r) || !passes(r) })
 	slices.SortStableFunc(all, func(a, b *Node) int { return cmp.Compare(b.Replication.Offset, a.Replication.Offset) })

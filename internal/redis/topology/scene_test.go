@@ -12,7 +12,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// scene is an observation for tests to modify: a cluster at rest with two pods per shard, ordinal 0 the master.
+// scene is an observation for tests to modify. At first, the cluster is at rest, with two pods per shard. Ordinal 0 is
+// the master.
 type scene struct {
 	wanted Wanted
 	record Record
@@ -172,7 +173,7 @@ func (s *scene) promoted(replica, master string, heard bool) {
 	n.Replication = Replication{Master: true, Offset: 1000, ID: "history-" + replica, FormerID: n.Replication.ID}
 }
 
-// open marks a slot on a node, which has some of its keys.
+// open marks a slot on a node as importing or migrating. The node has some keys of the slot.
 func (s *scene) open(pod string, slot int, importing string, migrating string) {
 	e := s.node(pod).self()
 	if importing != "" {

@@ -22,8 +22,8 @@ func Unset(wanted map[string]string, nodes []Node) map[string]bool {
 	return unset
 }
 
-// settings changes settings of running nodes that differ. A setting that a node does not report is unknown to its redis: the reason names
-// it, and it is not set.
+// settings changes settings of running nodes that differ. If a node does not report a setting, its version of redis
+// does not support that setting: it is not set, and the reason names it.
 func (c *cluster) settings() []Step {
 	var batch []Step
 	for _, n := range c.members {

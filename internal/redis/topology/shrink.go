@@ -7,12 +7,12 @@ import "fmt"
 
 // shrink removes unwanted pods that own no slots, replicas before masters:
 //
-//	make another replica the master (only if the pod belongs to a shard that stays)
-//	FORGET the node, on every other one
-//	RESET HARD the node, which forgets the others
-//	lower the recorded shape: Kubernetes then removes the pod, or the operator the StatefulSet
+//	make another replica the master (only if the shard stays)
+//	FORGET: all other nodes forget the node
+//	RESET HARD: the node forgets all others
+//	lower the recorded number of pods: then Kubernetes removes the pod, or the operator removes the StatefulSet
 //
-// If a FORGET reached only some nodes, gossip undoes the FORGET after a minute, and the operator sends it again.
+// If a FORGET reached only some nodes, gossip undoes it after a minute, and the operator sends it again.
 func (c *cluster) shrink() []Step {
 	var masters []*Node
 	busy := false
@@ -68,7 +68,7 @@ func (c *cluster) expel(n *Node, known []*Node) []Step {
 		return []Step{{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}}
 	}
 	if c.followers(n.ID) > 0 && n.self().Master {
-		// The replicas of the node cannot forget the node. They are reset first, unless they stay.
+		// Replicas cannot forget their master. So they are reset first, unless they stay.
 		for _, r := range c.replicas(n.ID) {
 			if len(c.knowing(r.ID)) > 0 {
 				return c.blocked("%s is removed after its replica %s", n.Pod, r.Pod)
@@ -92,7 +92,7 @@ func (c *cluster) expel(n *Node, known []*Node) []Step {
 func (c *cluster) others(nodes []*Node, than *Node) []*Node {
 	var all []*Node
 	for _, n := range nodes {
-		// A replica cannot forget its master; it is removed before its master.
+		// A replica cannot forget its master. It is removed before its master.
 		if n != than && n.self().MasterID != than.ID {
 			all = append(all, n)
 		}
@@ -100,8 +100,9 @@ func (c *cluster) others(nodes []*Node, than *Node) []*Node {
 	return all
 }
 
-// stays reports whether a shard has a replica in step among the pods that stay. It is true for a shard without a master or slots. It is
-// also true if the shard should have no replica and its master stays.
+// stays reports whether a shard keeps its data when its unwanted pods are removed: a replica in step is among the pods
+// that stay. It is also true if the shard has no master or no slots, or if it should have no replica and its master
+// stays.
 func (c *cluster) stays(s *shard) bool {
 	if s.master == nil || len(s.owned) == 0 || !c.hasReplicas(s) && c.wants(s.master) {
 		return true
@@ -174,7 +175,7 @@ func (c *cluster) lower() []Step {
 			if n == nil || n.Shard != i || c.wants(n) {
 				continue
 			}
-			// The pod was not reached, and its node is still in views of members.
+			// Members still have the node of this pod in their views, so they forget it first. The pod was not reached.
 			if len(c.knowing(id)) > 0 {
 				return c.forgetAbsent(n, id)
 			}

@@ -8,7 +8,7 @@ import (
 	"maps"
 )
 
-// What commands do to a server.
+// The methods in this file execute the commands of a server as Redis does.
 
 func (s *server) forget(id string) error {
 	p := s.peers[id]
@@ -145,7 +145,7 @@ func (o *operator) moveSlots(step Step, from *server) error {
 }
 
 func (o *operator) moveSlot(slot int, from, to *server, on []Place) error {
-	// A move that is continued is open on both ends.
+	// Both ends of a move that is continued are already open.
 	if to.imports[slot] != from.id {
 		if err := o.try(func() error { return to.markSlot(slot, "IMPORTING", from.id) }); err != nil {
 			return err

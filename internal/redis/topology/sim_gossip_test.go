@@ -29,7 +29,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// handshakes ends handshakes after one tick: the peer's id is then known, and its address is new.
+// handshakes ends each handshake after one tick. Both servers then know each other's id and address.
 func (s *server) handshakes() {
 	for _, p := range s.known() {
 		if p.met == 0 || s.w.now < p.met {
@@ -58,7 +58,7 @@ func (s *server) learn(other *server) {
 	p.pong = s.w.now
 }
 
-// address simulates the effect of a packet from a peer at another address: redis also changes the address for replication.
+// address simulates a packet that a peer sends from a new address. Redis then also replicates from that address.
 func (s *server) address(p *peer, ip string) {
 	if p.ip != ip {
 		p.ip = ip
@@ -76,7 +76,8 @@ func (s *server) gossip() {
 		}
 		other := s.reaches(p)
 		if other == nil {
-			// Another node answers there: redis drops the address, and does not consider the node failed any more.
+			// If another node answers at the address of the peer, redis drops the address, and does not consider the
+			// peer failed any more.
 			if stranger := s.w.byIP[p.ip]; p.met == 0 && stranger != nil && stranger.alive() && stranger.id != p.id {
 				p.ip = ""
 			}
@@ -236,7 +237,8 @@ func (s *server) broadcast() {
 	}
 }
 
-// replicateData copies from the server at its master's address, some ticks late, and completely after a new link.
+// replicateData copies from the server at its master's address. Some ticks copy nothing, and a new link first needs a
+// full synchronization.
 func (s *server) replicateData() {
 	if s.me().master {
 		return
@@ -258,8 +260,8 @@ func (s *server) replicateData() {
 	s.copyFrom(m)
 }
 
-// isAdmitted reports whether a server accepts a replica. A server has only the user of its shard, and lacks this user while the server
-// is new.
+// isAdmitted reports whether master m accepts this replica. Both need the replication user of the same shard, and on a
+// new, empty server that user is disabled.
 func (s *server) isAdmitted(m *server) bool {
 	return (m.user == s.user || s.w.isWithout("user")) && (m.admits && !m.shut || s.w.isWithout("admission"))
 }

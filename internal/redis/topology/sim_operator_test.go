@@ -19,7 +19,7 @@ type pod struct {
 	startsAt        time.Duration
 	running         bool
 	outdated        bool
-	isWrong         bool          // its image cannot be pulled
+	isWrong         bool          // the image cannot be pulled
 	ran             bool          // its container has started
 	starved         bool          // its container ends again and again, in this pod
 	nextIP          string        // the address after its restart; empty: a new one
@@ -137,9 +137,10 @@ func (o *operator) isReplaced(s *server) bool {
 	return false
 }
 
-// isOfThePast reports whether the volume of a master has an earlier state: after the last use of the volume, other servers have heard from
-// the master, or its replica has had a link. If no server has heard from the master, isOfThePast queries the replicas for a while, and
-// notes that the volume is not proven. The note of an earlier start stays while the volume has an earlier state.
+// isOfThePast reports whether storage has reset the volume of a master to an earlier state. The proof: after the last
+// use of the volume, other servers have heard from the master, or its replica has had a link. If no server has heard
+// from the master, isOfThePast queries the replicas for a while (asks), and notes on the volume that its state is not
+// proven. A volume that was reset keeps its earlier note.
 func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
 	used := s.used
 	if s.unproven {
@@ -177,8 +178,8 @@ func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
 	return false, o.now < p.asksUntil
 }
 
-// isOutlived compares the time when the volume of a master was last in use with the links of its replicas. Some servers cannot find their
-// replicas.
+// isOutlived reports whether a replica had its link after the last use of the master's volume (isPast), and whether all
+// replicas prove the opposite (proven). Servers with some ids cannot find their replicas.
 func (o *operator) isOutlived(s *server, used time.Duration) (isPast, proven bool) {
 	proven = true
 	for _, p := range s.known() {
@@ -197,7 +198,8 @@ func (o *operator) isOutlived(s *server, used time.Duration) (isPast, proven boo
 	return false, proven
 }
 
-// setImage selects for new pods an image that can be pulled, or an image that cannot be pulled. Pods with another image are outdated.
+// setImage chooses the image of new pods: one that can be pulled, or one that cannot. Pods with the other image become
+// outdated.
 func (o *operator) setImage(isWrong bool) {
 	o.isWrong = isWrong
 	for _, p := range o.pods {
@@ -205,7 +207,7 @@ func (o *operator) setImage(isWrong bool) {
 	}
 }
 
-// truncate simulates redis with a file that looks cut off: data after the damage is lost.
+// truncate simulates how redis loads a file that looks cut off: the data after the damage is lost.
 func (s *server) truncate() {
 	s.damaged = false
 	for key := range s.data {
@@ -315,7 +317,8 @@ func (o *operator) read(n *Node, s *server, open map[int]bool) {
 	}
 }
 
-// blind changes a node's report to the state that a decision without the removed proof would assume.
+// blind simulates an operator without the disabled proof: it changes the report of a node so that Decide sees no
+// trouble.
 func (o *operator) blind(n *Node) {
 	r := &n.Replication
 	h := o.record.Histories[n.Shard]
@@ -336,7 +339,7 @@ func (o *operator) blind(n *Node) {
 	}
 }
 
-// at returns the server of a step's place, unless the place has changed.
+// at returns the server at the place of a step. It returns nil if the pod, its address or its node id has changed.
 func (o *operator) at(place Place) *server {
 	p := o.pods[place.Pod]
 	if p == nil || p.uid != place.UID || !p.running || !p.s.alive() || o.now < p.hiddenUntil || p.s.ip != place.IP || p.s.id != place.ID {

@@ -21,7 +21,7 @@ import (
 type run struct {
 	*operator
 	t       *testing.T
-	planned bool // no fault may lose a write: every read at a slot's owner returns the last one
+	planned bool // no fault may lose a write: each read at a slot's owner must return the last write
 	last    Decision
 	passes  int
 	between func(Step) // called between a decision and its step, unless nil
@@ -55,7 +55,7 @@ func (r *run) dump() string {
 	return b.String()
 }
 
-// onePass runs one pass of the operator, and the time until the next.
+// onePass runs one pass of the operator, and then lets the time until the next pass go by.
 func (r *run) onePass() Decision {
 	r.t.Helper()
 	r.sets()
@@ -113,11 +113,12 @@ func (r *run) check(nodes []Node, d Decision) {
 	}
 }
 
-// checkCopies asserts that no step destroys the last copy of a key's last write.
+// checkCopies asserts that every key's last write that any server had before the step is still on some server after the
+// step.
 func (r *run) checkCopies(before map[int]int, d Decision) {
 	r.t.Helper()
-	// Nodes that meet exchange promotions: a former master drops writes that it had not replicated yet. The fault causes that loss, not the
-	// step.
+	// Meet is exempt. When nodes meet, a former master learns of a promotion, and drops writes that it had not
+	// replicated. The fault before causes that loss, not the step.
 	if len(r.wanted.Consent) > 0 || d.Steps[0].Action == ActionMeet {
 		return
 	}
@@ -129,7 +130,7 @@ func (r *run) checkCopies(before map[int]int, d Decision) {
 	}
 }
 
-// read checks that clients, in planned operations, read at least the acknowledged writes.
+// read asserts that, in planned operations, clients read each acknowledged write or a later one.
 func (r *run) read() {
 	r.t.Helper()
 	if !r.planned {
@@ -174,7 +175,7 @@ func (r *run) settle(limit time.Duration) {
 	r.oracle()
 }
 
-// oracle asserts that the cluster is complete and running. It compares each server's own state, independent of Decide's model.
+// oracle asserts that the cluster is complete and running. It checks each server's own state, not the model of Decide.
 func (r *run) oracle() {
 	r.t.Helper()
 	m := r.last.Model
@@ -228,7 +229,8 @@ func slicesContains(pods map[string]*pod, s *server, shard int) bool {
 	return false
 }
 
-// seeds returns the seeds of the model test: a few, half of them in the gate, REDIS_MODEL_RUNS of them, or REDIS_MODEL_SEED.
+// seeds returns the seeds of the model test. Their number is few, half of that in the gate, or REDIS_MODEL_RUNS.
+// REDIS_MODEL_SEED selects a single seed.
 func seeds(t *testing.T, few int) []uint64 {
 	t.Helper()
 	if text := os.Getenv("REDIS_MODEL_SEED"); text != "" {

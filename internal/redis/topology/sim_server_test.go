@@ -55,15 +55,15 @@ type server struct {
 	replid, former string
 	linkedOnce     bool          // the server has had a link since its start
 	user           string        // user of replication: identifies cluster and shard
-	admits         bool          // other servers may replicate from this server: it is no new, empty node
+	admits         bool          // other servers may replicate from this server; false for a new, empty node
 	damaged        bool          // its file is damaged
 	leaving        bool          // its claim is being deleted, together with its pod
 	used           time.Duration // when the volume was last in use
 	linkedAt       time.Duration // end of the last link, as noted on the volume
-	usedMark       time.Duration // value of used at a start without a proof that the volume is the latest; else 0
+	usedMark       time.Duration // value of used at a start after which nothing proved that the volume is the latest; else 0
 	linkedMark     time.Duration // value of linkedAt at the start
-	unproven       bool          // note on the volume: the server has started without that proof
-	shut           bool          // no replica may copy from this server, because that proof is missing
+	unproven       bool          // note on the volume: nothing proved that the volume was the latest
+	shut           bool          // no replica may copy from this server until that is proved
 	noLinkUntil    time.Duration // until then, the server has no link
 	queueUntil     time.Duration // until then, no client writes to the server
 
@@ -71,7 +71,7 @@ type server struct {
 	version  int           // of slotOf and imports; ranges are computed once per version
 	cached   int
 	ranges   map[int32][]Range
-	heardAll map[string][3]int // peer -> its version, this server's version and its epoch at the last exchange without news
+	heardAll map[string][3]int // peer -> both versions and the peer's epoch when an exchange last changed nothing
 }
 
 func (s *server) give(slot int, idx int32) {

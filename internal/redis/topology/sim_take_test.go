@@ -163,7 +163,7 @@ func (o *operator) prove(s Step, n *server) error {
 	return nil
 }
 
-// claims applies a master's claims: a higher epoch wins, and the loser drops its keys.
+// claims applies the claims of another master to all slots, unless nothing has changed since the last time.
 func (s *server) claims(from *server) {
 	state := [3]int{from.version, s.version, int(from.me().epoch)}
 	if s.heardAll[from.id] == state {
@@ -174,9 +174,9 @@ func (s *server) claims(from *server) {
 	}
 }
 
-// claimed applies a master's claims to a range of slots, except slots that this server imports: a higher epoch wins, and the loser drops
-// its keys. If the claims take the last slots of this server or its master, and the claimant has no others, this server follows the
-// claimant and keeps its data.
+// claimed applies a master's claims to a range of slots, except slots that this server imports. The higher epoch wins,
+// and the loser drops its keys. There is one exception: if this server or its master loses its last slots, and the
+// claimant owns only these, this server follows the claimant and keeps its data.
 func (s *server) claimed(from *server, slots Range) {
 	idx, epoch := from.idx(), from.me().epoch
 	source := s.me().masterID
@@ -218,7 +218,8 @@ func (s *server) claimed(from *server, slots Range) {
 	}
 }
 
-// update sends the owners of slots to a server that claims these slots with a lower epoch.
+// update corrects another server that claims slots with a lower epoch than their owner: the server gets the owner's
+// claim.
 func (s *server) update(other *server) {
 	if !other.me().master {
 		return

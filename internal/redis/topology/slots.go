@@ -13,8 +13,8 @@ import (
 // Range is a range of slots, both ends included.
 type Range struct{ From, To int }
 
-// SlotSet is a set of slots: ranges in ascending order that neither overlap nor touch. It is immutable. It has the text format of Redis,
-// with commas: 0-99,200.
+// SlotSet is a set of slots. Its ranges are in ascending order, and do not overlap or touch. It is immutable. Its text
+// has the format of Redis, with commas: 0-99,200.
 type SlotSet []Range
 
 // NewSlotSet returns the union of ranges.

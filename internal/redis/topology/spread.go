@@ -9,9 +9,10 @@ import (
 	"slices"
 )
 
-// spread promotes replicas to even out the number of masters per zone, and, where zones are even, per Kubernetes node. A failover needs a
-// difference of at least two masters between the zones, or between the nodes if it makes no zone less even. So failovers end. spread waits
-// while pods are being replaced: a replica of the old revision could run an older redis.
+// spread promotes replicas to even out the number of masters per zone. Where zones are even, it evens out the masters
+// per Kubernetes node. A failover must reduce a difference of at least two masters, between two zones or between two
+// nodes: otherwise failovers would never end. spread waits while pods are being replaced, because a replica of the old
+// revision could run an older redis.
 func (c *cluster) spread() (steps []Step) {
 	if slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }) {
 		return nil
@@ -30,7 +31,7 @@ func (c *cluster) spread() (steps []Step) {
 		for _, r := range c.replicas(s.master.ID) {
 			zone, host := zones[s.master.Zone]-zones[r.Zone], load[s.master.Host]-load[r.Host]
 			if s.master.Zone == "" || r.Zone == "" || s.master.Zone == r.Zone {
-				zone = 1 // nothing changes for zones
+				zone = 1 // the failover changes no zone
 			}
 			evens := zone > 1 || zone == 1 && host > 1
 			if evens && r.Host != "" && c.inStep(r) && !r.Saving {

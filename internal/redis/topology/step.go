@@ -44,8 +44,8 @@ const ModeBack = "BACK"
 // ModeAlone is the Mode of a DeletePod of the only pod of a shard. The node owns slots, has no replica, and restarts with its data.
 const ModeAlone = "ALONE"
 
-// LargestValue limits the size of a value that a move transfers, in bytes, unless the step sets a lower limit. Redis refuses more than 512
-// MiB.
+// LargestValue is the maximum size in bytes of a value that a move transfers, unless the step sets a lower one. Redis
+// refuses values of more than 512 MiB.
 const LargestValue = 400 << 20
 
 // ModeForming is the Mode of a Forget of a node that lost its data before the cluster had a key. The node may own slots.
@@ -73,24 +73,26 @@ type Step struct {
 	Epoch        uint64
 	Mode         string
 	Settings     map[string]string
-	// Proof holds the conditions that are checked right before the command. A Failover without the master's agreement checks the replica.
-	// Other actions check that the Target still has the run id Run: only its data since that start is known to cover the data of Node.
+	// Proof holds the conditions that are checked right before the command. A Failover without the master's agreement
+	// checks the replica. Other actions check that the Target still has the run id Run. Only in that run is the Target
+	// known to have all data of Node.
 	Proof  Proof
 	Record *Record
 
-	// Batch holds commands of the same action that are sent in one pass. All fields above except Action and Message are empty then. No
-	// command depends on another: their order is free, and a failure of one does not stop the others. After a crash the next observation
-	// shows which took effect, and Decide returns the rest.
+	// Batch holds commands of the same action that are sent in one pass. All other fields except Action and Message are
+	// then empty. The commands are independent: they have no order, and a failure of one does not stop the others.
+	// After a crash, the next observation shows which commands took effect, and Decide returns the others again.
 	Batch []Step
-	// Interval is the minimum time between two sends of the same Action to the same Node. Redis accepts a failover immediately, but a
-	// failover takes some time: a failover that is started again each second may never end. After a restart, the executor does not know the
-	// time of the last send, and may send one more command.
+	// Interval is the minimum time between two sends of the same Action to the same Node. A failover takes some time
+	// after Redis has accepted it: if it were started again each second, it might never end. After a restart, the
+	// operator does not know the time of the last send, and may send one more command.
 	Interval time.Duration
 }
 
 // Proof has the observation of a replica on which Decide based its choice.
 type Proof struct {
-	// History is the replica's replication id. It comes from the lost master, or from the replica's last start if it has not copied since.
+	// History is the replica's replication id. It shows the source of the data: the lost master, or the start of the
+	// replica if it has not copied since.
 	History string
 	// Offset is the replica's offset in that history.
 	Offset int64
@@ -102,14 +104,16 @@ type Proof struct {
 	NeverUp bool
 	// Stuck reports whether a pod is deleted because its Redis does not run and cannot start.
 	Stuck bool
-	// Within are the slots that must contain the replica's keys if no record shows which master its history belongs to.
+	// Within limits the keys of a replica whose history matches no record: all its keys must be in these slots, those
+	// of its master.
 	Within SlotSet
 }
 
 // sameStart returns the proof that a master has not restarted since it was observed.
 func sameStart(master *Node) Proof { return Proof{Run: master.RunID} }
 
-// Subject distinguishes a step from others of its action on a node. It returns the target, the named node, or the settings.
+// Subject distinguishes steps of one action on one node. It returns the target, the node that is named, or the
+// settings.
 func (s Step) Subject() string {
 	if len(s.Settings) > 0 {
 		return fmt.Sprint(s.Settings)

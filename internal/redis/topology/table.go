@@ -10,8 +10,8 @@ import (
 
 // table creates the table of AssignReceive, or removes a completed one.
 //
-// The entries belong to the new shards, which have no slots, in order. All entries must be valid or none is applied: a half-applied list
-// could not be distinguished from a corrected one.
+// The i-th entry belongs to the i-th new shard. A new shard has no slots. Either all entries are valid, or none is
+// applied: if only some were applied, the entries would no longer match the shards that are still new.
 func (c *cluster) table() []Step {
 	if t := c.record.Table; t != nil {
 		for _, ordinal := range sortedKeys(t.Targets) {
@@ -49,8 +49,8 @@ func (c *cluster) table() []Step {
 	return []Step{recordStep(record, "record which slots go to the new shards %v", fresh)}
 }
 
-// assign computes the slots of each new shard. Of several sources, each gives slots in proportion to its number of slots. The largest
-// source is first. A source gives its lowest slots first.
+// assign computes the slots of each new shard. Several sources give slots in proportion to their numbers of slots, the
+// largest source first. A source gives its lowest slots first.
 func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 	if len(c.wanted.Assign) != len(fresh) {
 		return nil, fmt.Errorf("assignStrategies has %d entries, and %d shards are new (%v): give one entry for each of them",
@@ -71,7 +71,7 @@ func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 		}
 		slices.SortStableFunc(sources, func(a, b int) int { return left[b].Len() - left[a].Len() })
 		for rest, of := entry.Slots, total; len(sources) > 0; sources = sources[1:] {
-			// Rounded up: the first sources give the remainder, and the last source gives the rest.
+			// The share is rounded up. So the first sources give the remainder, and the last source gives what is left.
 			has := left[sources[0]].Len()
 			share := (rest*has + of - 1) / of
 			give := left[sources[0]].First(share)
@@ -82,7 +82,7 @@ func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 	}
 	for _, s := range c.shards[:len(c.wanted.Shards)] {
 		if len(s.owned) > 0 && len(left[s.ordinal]) == 0 {
-			return nil, fmt.Errorf("shard %d would be left without slots: leave it one at least", s.ordinal)
+			return nil, fmt.Errorf("shard %d would be left without slots: leave it at least one", s.ordinal)
 		}
 	}
 	return targets, nil

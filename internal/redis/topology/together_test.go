@@ -137,7 +137,7 @@ func (o *operator) restore(p *pod) {
 	for _, key := range o.keys {
 		if s.owns(slotOfKey(key)) {
 			s.data[key] = 1
-			o.acked[key] = 1 // later writes are lost with a volume that has no copy
+			o.acked[key] = 1 // the backup has only this value: later writes are lost with the only volume that has them
 		}
 	}
 }
@@ -149,13 +149,14 @@ func born(t *testing.T, seed uint64) *run {
 	return r
 }
 
-// grow shows the pods that the cluster has begun, some time after this was recorded. happens runs in between.
+// grow runs passes until pods can see that the cluster has begun. That is some time after all nodes were recorded.
+// happens is called after each pass.
 func (r *run) grow(happens func()) {
 	r.t.Helper()
 	for end := r.now + 5*time.Minute; !r.wanted.Announced; {
 		r.onePass()
 		happens()
-		all := true // a volume lost at this moment would be lost with its part of the backup
+		all := true // once the cluster is announced, a lost volume gets no backup
 		for _, p := range r.pods {
 			all = all && p.running && r.record.Nodes[p.name] == p.s.id
 		}
@@ -191,7 +192,7 @@ func TestModelBirth(t *testing.T) {
 	}
 }
 
-// A volume that is lost before the cluster has begun gets the backup again.
+// A volume that is lost before the cluster has begun gets the backup a second time.
 func TestModelBirthLosesVolumes(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 5) {

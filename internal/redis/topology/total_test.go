@@ -62,7 +62,8 @@ func TestDecideIsTotal(t *testing.T) {
 	}
 }
 
-// duplicateFree reports whether every pod and place is unique. The order of duplicates is undefined.
+// duplicateFree reports whether no two nodes have the same pod or place. With duplicates, the order of steps is
+// undefined.
 func duplicateFree(nodes []Node) bool {
 	seen := map[string]bool{}
 	for _, n := range nodes {
@@ -76,7 +77,7 @@ func duplicateFree(nodes []Node) bool {
 	return true
 }
 
-// sound names the field that a step's action needs and the step lacks, or returns "".
+// sound returns the name of a field that the action of a step needs and the step lacks, or "".
 func sound(s Step, batch bool) string {
 	needsNode := []Action{ActionSetEpoch, ActionBumpEpoch, ActionMeet, ActionAddSlots, ActionReplicate, ActionReset, ActionFailover, ActionMoveSlots,
 		ActionMarkSlot, ActionFlush, ActionFunctions, ActionConfigure, ActionDeletePod}
@@ -182,8 +183,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// A pass over 1,000 pods, the maximum of a RedisCluster, takes a fraction of a second of one core. A busy machine takes longer, so the gate
-// compares only the verdicts.
+// A pass over 1,000 pods, the maximum of a RedisCluster, takes less than a second on one core. On a busy machine it
+// takes longer, so the gate only compares the verdicts.
 func TestDecideScales(t *testing.T) {
 	half := func(n *Node) bool { return n.Shard%2 == 1 }
 	for name, c := range map[string]struct {
@@ -231,7 +232,8 @@ func cpu(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// large returns a settled scene of many shards. It creates the view of all nodes once, which is faster than settled.
+// large returns a settled scene of many shards. It is faster than settled, because it computes the view once and copies
+// it.
 func large(shards int) *scene {
 	s := &scene{wanted: Wanted{Generation: 1, NodeTimeout: 5 * time.Second}, record: Record{Formed: true, Nodes: map[string]string{}}}
 	var view []Entry

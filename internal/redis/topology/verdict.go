@@ -40,8 +40,8 @@ func (c *cluster) fateOf(id string) fate {
 	}
 }
 
-// mayBeHeld reports whether an unreached pod may have the data of a node that the record does not name: the record may be older than the
-// node.
+// mayBeHeld reports whether an unreached pod may have the data of a node that the record does not name. That can happen
+// if the record is older than the node.
 func (c *cluster) mayBeHeld(id string) bool {
 	for _, n := range c.nodes {
 		if n.Reached || n.LostData {
@@ -81,7 +81,7 @@ func (c *cluster) silence(id string) time.Duration {
 	return shortest
 }
 
-// describe returns a non-member's pod, if there was one, its id and its fate.
+// describe returns the pod of a node that is not a member, if there was one, with the node's id and its fate.
 func (c *cluster) describe(id string) string {
 	pod := c.podOf[id]
 	what := map[fate]string{
@@ -149,7 +149,7 @@ func (c *cluster) verdictUnformed() (Verdict, string) {
 	return Fresh, "all pods are empty, and the cluster was never formed"
 }
 
-// verdictLost checks the slots of unreached owners, the worst case first.
+// verdictLost returns the verdict for slots whose owners were not reached. The worst case decides.
 func (c *cluster) verdictLost() (Verdict, string) {
 	var unknown, lost, returning, waiting []string
 	masters, alive := 0, 0
@@ -165,7 +165,7 @@ func (c *cluster) verdictLost() (Verdict, string) {
 		case c.fateOf(id) == away:
 			unknown = append(unknown, text)
 		case c.candidate(id) == nil && c.fateOf(id) == silent:
-			// It may hang, or be cut off, with all its data.
+			// The server may hang or be cut off, and still have all its data.
 			unknown = append(unknown, text+c.waysOut(id))
 		case c.candidate(id) == nil && c.isAlone(id):
 			returning = append(returning, text+fmt.Sprintf(": they are served again when it is back with its data; if that is lost for good, annotate accept-data-loss: %q", id))
@@ -249,8 +249,10 @@ func (c *cluster) duplicates() string {
 	return ""
 }
 
-// contested names slots that two living nodes own, except if Redis resolves the conflict correctly:
-//   - a replica was promoted, and its old master does not know the promotion yet: the shard is the same, and the new owner has the data;
+// contested names slots that two living nodes own. It skips two conflicts, which Redis resolves correctly:
+//
+//   - a replica was promoted, and its old master does not know that yet: both are in one shard, and the new owner has
+//     the data;
 //   - a slot was moved, and its source does not know the new owner yet: the source still marks the slot as migrating.
 func (c *cluster) contested() string {
 	for _, d := range c.disputed {
@@ -322,7 +324,8 @@ func (n *Node) trouble() string {
 	return n.Pod + ": not reached"
 }
 
-// pasted returns the text of a set for a consent. It cuts a long set after its first ranges; the user consents to the rest later.
+// pasted returns the text of a set that a user can give as a consent. It has the first 60 ranges: the user consents to
+// the others later.
 func pasted(set SlotSet) string {
 	const most = 60
 	return set[:min(len(set), most)].String()
