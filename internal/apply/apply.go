@@ -33,7 +33,7 @@ const (
 	Unchanged Action = ""
 	Created   Action = "create"
 	Updated   Action = "update"
-	Corrected Action = "correct" // another writer had changed an object that was as planned
+	Corrected Action = "correct" // the live object was as planned before another writer changed it
 	Replaced  Action = "replace" // deleted, because Kubernetes cannot change it in place
 	Waiting   Action = "wait"    // the object is being deleted; the end of the deletion triggers the next reconciliation
 	Deleted   Action = "delete"
@@ -47,10 +47,10 @@ type Result struct {
 	Rewrite *Rewrite
 	// AfterReplace reports that a created object replaces an object that this process deleted for that purpose.
 	AfterReplace bool
-	// Contested reports that another writer keeps changing the number of pods, and that the operator will correct the number later; nil
-	// otherwise.
+	// Contested is set if another writer keeps changing the number of pods. The operator will correct the number later.
 	Contested *ContestedError
-	// Variables are the names of variables that a correction has removed from planned containers. Another writer had added them.
+	// Variables are the names of variables that another writer had added to planned containers, and that Apply has
+	// removed.
 	Variables []string
 }
 
@@ -132,11 +132,12 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 // Apply creates the planned object, or updates the live one, which may be nil. Errors:
 //
 //   - *ConflictError: the object belongs to another owner. Do not change the object, and report it.
-//   - *NotAdoptedError: the object belongs to the owner, but another operator created it. Do not change the object, and report it.
+//   - *NotAdoptedError: the object belongs to the owner, but another operator created it. Do not change the object, and
+//     report it.
 //   - *NewerError: a newer version of this operator wrote the object. Write no object of the owner.
 //   - *ContestedError: another writer keeps changing or deleting the object. Retry after RetryAfter.
 //   - *UnseenError: live was nil, but the Secret exists. Plan again with its values.
-//   - any other error wraps the API server's.
+//   - any other error wraps an error of the API server.
 func (a *Applier) Apply(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if live == nil {
 		result, err := a.create(ctx, owner, planned)
@@ -217,8 +218,8 @@ func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstruc
 	return a.answered(planned, live, obj, action)
 }
 
-// answered returns the result of an update. If a policy has changed the same fields before and after the write, the write does not count as
-// a correction.
+// answered returns the result of an update. If a policy had made the same changes before the write, and has made them
+// again, the write does not count as a correction.
 func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, action Action) (Result, error) {
 	rewrite, err := a.remember(planned, answer)
 	if err != nil {
@@ -241,8 +242,9 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 	return result, nil
 }
 
-// applyOver applies a planned object over a live one. If a foreign entry blocks the apply, such as a port with a planned name, it restores
-// the object instead. The API server answers Invalid in most of these cases, but not if another port has the node port.
+// applyOver applies a planned object over a live one. If a foreign entry blocks the apply, such as a port with a
+// planned name, it restores the object instead (see restore). In most of these cases, the API server answers Invalid.
+// It does not if another port of the Service has the planned node port.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // prevents the creation of an object, and a change of another object with this name
@@ -296,8 +298,9 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 // errAddress is the reason for replacing a Service.
 var errAddress = errors.New("the address of a Service cannot be changed")
 
-// precious reports whether the operator could not create the contents of an object again: data, passwords (which the operator may have
-// generated), or a resource of the operator's kinds, because its data may be deleted with it.
+// precious reports whether an object has contents that the operator could not create again: data, or passwords, which
+// the operator may have generated. It includes resources of the operator's kinds, because their data may be deleted
+// with them.
 func precious(live *unstructured.Unstructured) bool {
 	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.IsResource(live) || object.OutlivesOwner(live)
 }

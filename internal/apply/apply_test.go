@@ -161,7 +161,8 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 1)
 			p.atRest(planned)
 
-			// The object has no field of the earlier form.
+			// The updated object has the same spec as an object that is created from the new plan: no field of the old
+			// plan is left.
 			got := fetch(t, planned)
 			freeNodePorts(t, []*unstructured.Unstructured{planned})
 			_, created := running(t, test.after, test.id)

@@ -89,10 +89,10 @@ func (a *Applier) setOwners(ctx context.Context, claim *unstructured.Unstructure
 	return nil
 }
 
-// HoldClaims sets the planned controllers of the claims of a planned claim or StatefulSet. It must run before the object is applied. It
-// returns the live object after these writes.
-//   - A planned claim that belongs to one of the owner's StatefulSets gets the owner as its controller.
-//   - A claim that must be retained loses its controller when no StatefulSet would adopt it.
+// HoldClaims corrects the controllers of the claims of a planned object, which is a claim or a StatefulSet. It must run
+// before the object is applied. It returns the live object after these writes.
+//   - If the controller of a planned claim is one of the owner's StatefulSets, the owner becomes the controller.
+//   - If a claim must outlive the owner, and no StatefulSet would adopt it, the claim gets no controller.
 func (a *Applier) HoldClaims(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
@@ -135,8 +135,8 @@ func (a *Applier) holdClaim(ctx context.Context, owner object.Owner, planned, li
 	return held, a.LetGo(ctx, owner, held)
 }
 
-// LetGo removes the owner's reference from an object that must outlive the owner. While one of the owner's StatefulSets would adopt a claim
-// and delete it, LetGo keeps the claim's reference.
+// LetGo removes the owner's reference from an object that must outlive the owner. If the object is a claim, and one of
+// the owner's StatefulSets would adopt and later delete it, LetGo changes nothing.
 func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	sets := object.EmptyList(object.StatefulSetKind)
 	err := a.client.List(ctx, sets, client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()})

@@ -23,8 +23,8 @@ type comparer struct {
 	verified *lru.Cache // UID -> verification
 }
 
-// verification records that an object was as planned, so that an event about another object needs no second comparison. In addition to the
-// digest, it has the sizes of a StatefulSet's volumes, because FitVolumes changes them after the digest was computed.
+// verification records that an object was as planned. While its three values stay the same, the object is not compared
+// again. sizes are the sizes of a StatefulSet's volumes: FitVolumes changes them after the digest was computed.
 type verification struct{ resourceVersion, digest, sizes string }
 
 // verifications bounds the number of verifications, at about 200 bytes each.
@@ -96,12 +96,12 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 	return has, merged, nil
 }
 
-// onlyDefaulted reports whether two atomic values differ only in values that the API server has filled in, such as the volume mode of a
-// claim template. Atomic maps must be equal, because an additional entry in a selector selects other pods. Maps with defaults are an
-// exception.
+// onlyDefaulted reports whether two atomic values differ only in values that the API server has filled in, such as the
+// volume mode of a claim template. Atomic maps count as different, because an additional entry in a selector selects
+// other pods. The exceptions are maps in which the API server sets defaults.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	if planned == nil {
-		return true // a Go type always writes this field, so the plan sets nothing
+		return true // the Go type writes null for a field that the plan does not set
 	}
 	if _, isMap := planned.(map[string]any); isMap {
 		last := path[len(path)-1].FieldName
@@ -112,8 +112,8 @@ func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	return covers(live, planned)
 }
 
-// covers reports whether a value in an atomic list is as planned: it has the planned fields (for lists, item by item), and all other fields
-// were filled in by the API server.
+// covers reports whether a value in an atomic list is as planned. The value must have the planned fields (for lists:
+// item by item), and the API server must have filled in all other fields.
 func covers(live, planned any) bool {
 	switch want := planned.(type) {
 	case map[string]any:
@@ -122,7 +122,7 @@ func covers(live, planned any) bool {
 			return empty(want) && live == nil
 		}
 		for key, value := range want {
-			// The API server does not return an empty value of a Go type.
+			// If the planned value is empty, the live field may be missing: the API server leaves out empty values.
 			if there, ok := has[key]; ok && value != nil || !empty(value) {
 				if !covers(there, value) {
 					return false
@@ -158,8 +158,8 @@ var itemDefaults = map[string]any{
 	"protocol": "TCP", "divisor": "0", "expirationSeconds": int64(3600),
 }
 
-// filledIn reports whether a value is the API server's default for a field of an item. An empty selector of a peer is no default, because
-// it selects everything.
+// filledIn reports whether a value is the API server's default for a field of an item. An empty selector is never a
+// default, because it selects everything.
 func filledIn(name string, value any) bool {
 	if value == nil || value == false {
 		return true

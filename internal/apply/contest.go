@@ -127,7 +127,7 @@ func (c *contests) admitAgain(planned *unstructured.Unstructured) error {
 	return nil
 }
 
-// made records a creation, and reports whether this process had deleted the former object in order to replace it.
+// made records a creation, and reports whether this process had deleted the previous object in order to replace it.
 func (c *contests) made(planned *unstructured.Unstructured) bool {
 	at := placeOf(planned)
 	c.there.Add(at, object.Digest(planned))
@@ -136,7 +136,8 @@ func (c *contests) made(planned *unstructured.Unstructured) bool {
 	return afterReplace
 }
 
-// wait counts a correction of a key, or returns the time until the next one is allowed.
+// wait counts a correction and returns 0 if the correction is allowed now. Otherwise it returns the time until it is
+// allowed.
 func (c *contests) wait(key any, p pace) time.Duration {
 	now := c.now()
 	known, ok := c.objects.Get(key)

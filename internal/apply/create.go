@@ -19,10 +19,11 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// create applies an object only if no object has its name. The request has resource version 1, the version of an empty store, which no
-// object has. So the API server creates a missing object. It answers Conflict for an existing object, even if the cache does not show that
-// object. Kubernetes does not document this for a missing object. It is true from 1.29, the oldest version in docs/install.md, to 1.36, the
-// version in the tests. If a later version answers Conflict for a missing object, create uses POST.
+// create applies an object only if no object has its name. The request has resource version 1, which no object has. If
+// an object exists, the API server answers Conflict, even if the cache does not show the object. If no object exists,
+// the API server creates it. Kubernetes does not document the second behaviour. We have seen it from 1.29, the oldest
+// version in docs/install.md, to 1.36, the version in the tests. If a later version answers Conflict here too, create
+// uses POST.
 func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
 	const never = "1"
 	if err := a.contests.admitAgain(planned); err != nil {

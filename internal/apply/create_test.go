@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// strict is a client of an API server that refuses an apply with a resource version for a missing object, as it refuses an apply with a
-// UID. If ends is set, it fails before its first patch.
+// strict is a client of an API server that never creates an object by an apply with a resource version: it answers
+// Conflict. If ends is set, the client fails before its first patch.
 type strict struct {
 	client.Client
 
@@ -44,8 +44,8 @@ func (s *strict) Patch(ctx context.Context, obj client.Object, patch client.Patc
 	return s.Client.Patch(ctx, obj, patch, options...)
 }
 
-// An object is also created if an apply with a resource version cannot create it, and if the operator ends between the two writes. Later
-// plans remove its former fields as usual.
+// If the API server refuses to create an object by an apply with a resource version, the operator creates it by POST.
+// This also succeeds if the operator ends between the two writes. A later plan can remove fields that POST wrote.
 func TestWhereApplyDoesNotCreate(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {
@@ -97,7 +97,7 @@ func (p *platform) managers(like *unstructured.Unstructured) string {
 	return strings.ReplaceAll(string(text), string(p.ds.UID), "(uid)")
 }
 
-// withMore returns an earlier form of a planned object, which has one more label.
+// withMore returns an earlier plan of an object, which has one more label.
 func withMore(t *testing.T, planned *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	earlier := planned.DeepCopy()
@@ -106,8 +106,8 @@ func withMore(t *testing.T, planned *unstructured.Unstructured) *unstructured.Un
 	return earlier
 }
 
-// A Service gets a node port that the API server chooses, and keeps everything else. This also holds if the operator ended between the two
-// writes and left the port that holds the old number.
+// ReleaseNodePorts gives a Service another node port, and changes nothing else. If an earlier call was interrupted
+// between its two writes, ReleaseNodePorts also removes the additional port that the call has left.
 func TestServiceGivesUpANodePort(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{web: {nodePort: 30996, ports: [{name: a, port: 1234, nodePort: 30995}]}}", "Service/web")
@@ -170,8 +170,8 @@ func TestTakenNodePortNamesItsHolder(t *testing.T) {
 	}
 }
 
-// An object without an owner gets the annotations against pruning by GitOps tools when it is created, and so do claim templates. At rest,
-// the annotations cause no write. They do not replace an older StatefulSet.
+// When an object without an owner is created, it gets the annotations against pruning by GitOps tools. Claim templates
+// get them too. The annotations cause no later write.
 func TestRetainedObjectsAreNotPruned(t *testing.T) {
 	t.Parallel()
 	const spec = "{mysql: {}}"
@@ -228,7 +228,7 @@ func TestDecisionsOfUsersAboutPruningStay(t *testing.T) {
 	}
 }
 
-// A StatefulSet of an earlier version counts as planned although its claim templates lack the annotations.
+// A StatefulSet of an earlier version is not replaced, although its claim templates lack the annotations.
 func TestOlderTemplatesStay(t *testing.T) {
 	t.Parallel()
 	p := start(t, "{mysql: {}}")

@@ -184,8 +184,8 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 	assert.Equal(t, after.GetAnnotations()["deployment.kubernetes.io/revision"], "1")
 }
 
-// Additions to an Ingress or an autoscaler are kept in fields that the spec does not set, also when the plan changes. They give the pods no
-// rights, and the operator may not update these kinds.
+// If a user sets fields of an Ingress or an autoscaler that the spec does not set, these fields are kept, also when the
+// plan changes.
 func TestAdditionsToAnIngressAndAnAutoscalerStay(t *testing.T) {
 	t.Parallel()
 	const spec = "{mysql: {}, eureka: {}, web: {autoscaling: {min: 1, max: %d, cpu: 70}, ingress: {host: h%d.example.com}}}"
@@ -216,8 +216,9 @@ func TestAdditionsToAnIngressAndAnAutoscalerStay(t *testing.T) {
 	}
 }
 
-// Paths of an Ingress to foreign Services are kept, such as the path of cert-manager's HTTP-01 solver. (While a certificate is issued, that
-// path is the first one.) An edit of the planned path is corrected. A new operator writes nothing.
+// An Ingress keeps its paths to foreign Services, such as the path of cert-manager's HTTP-01 solver. (While a
+// certificate is issued, that path is the first one.) An edit of the planned path is corrected. A restarted operator
+// writes nothing.
 func TestForeignPathsOfAnIngressStay(t *testing.T) {
 	t.Parallel()
 	const spec, id = "{mysql: {}, eureka: {}, web: {ingress: {host: h%d.example.com}}}", "Ingress/web"
@@ -257,7 +258,8 @@ func TestForeignPathsOfAnIngressStay(t *testing.T) {
 		{"host": "h2.example.com", "http": map[string]any{"paths": []any{before}}},
 	})
 
-	// The removal of the solver's path is no edit. An operator whose cache still shows the path does not restore it.
+	// If cert-manager removes the solver's path, nothing is corrected. If the operator's cache still shows that path,
+	// the apply fails with Conflict, and does not restore the path.
 	seen, err := p.Get(t.Context(), planned)
 	assert.NilError(t, err)
 	edit(t, planned, setting([]any{rules(seen)[2]}, "spec", "rules"))

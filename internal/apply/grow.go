@@ -38,8 +38,9 @@ func Growable(claim *unstructured.Unstructured) growth.Claim {
 	return state
 }
 
-// Grow sets the request of a claim to a larger size in bytes. from is the present size of the volume's file system. It does nothing if the
-// claim has changed since it was read. If Kubernetes refuses the size, the result is a Refusal and no error.
+// Grow sets the request of a claim to a larger size in bytes. from is the present size of the volume's file system.
+// Grow does nothing if the claim has changed since it was read. If Kubernetes refuses the size, Grow returns a Refusal
+// and no error.
 func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to, from int64) (grown bool, refusal *Refusal, err error) {
 	want := resource.NewQuantity(to, resource.BinarySI)
 	target := withSize(claim, *want, storageRequest...)
@@ -67,8 +68,8 @@ func grownTo(claim *unstructured.Unstructured) resource.Quantity {
 	return size
 }
 
-// grownSize returns the size for a StatefulSet's claim template, from which claims of later pods are created: the planned size, or the
-// largest size to which one of the claims was enlarged.
+// grownSize returns the size for a StatefulSet's claim template: the planned size, or the largest size to which the
+// operator has enlarged one of the claims. Kubernetes creates the claims of later pods from the template.
 func grownSize(template *unstructured.Unstructured, claims []*unstructured.Unstructured) resource.Quantity {
 	size := request(template)
 	for _, claim := range claims {
@@ -77,8 +78,8 @@ func grownSize(template *unstructured.Unstructured, claims []*unstructured.Unstr
 	return size
 }
 
-// keptSize returns the size for a claim of a StatefulSet: the planned size, or the claim's own size if it is larger and one of the claims
-// was enlarged to at least that size.
+// keptSize returns the size for a claim of a StatefulSet. A claim that is larger than planned keeps its size if the
+// operator has enlarged one of the claims to at least that size. Any other claim gets the planned size.
 func keptSize(claim *unstructured.Unstructured, want, grown resource.Quantity) resource.Quantity {
 	if has := request(claim); has.Cmp(want) > 0 && has.Cmp(grown) <= 0 {
 		return has

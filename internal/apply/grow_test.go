@@ -16,8 +16,9 @@ import (
 
 const gi = 1 << 30
 
-// A volume that the operator has enlarged keeps its size if the plan has a smaller size. The claims of later pods begin with the enlarged
-// size. Claims of other pods do not change. A larger planned size is applied.
+// If the operator has enlarged a volume, and the plan has a smaller size, the volume keeps its size. The claims of
+// later pods begin with the enlarged size. Existing claims of other pods do not change. A larger planned size is
+// applied.
 func TestGrow(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, true, "")
@@ -88,7 +89,8 @@ func TestGrowOnAClassThatCannot(t *testing.T) {
 	assert.Equal(t, strings.Count(strings.Join(p.writes(), " "), "PATCH"), 1)
 }
 
-// The state of a claim is read from its status and the operator's annotation. A malformed annotation counts as none.
+// Growable reads the state of a claim from the claim's status and the operator's annotation. A malformed annotation
+// counts as none.
 func TestGrowable(t *testing.T) {
 	t.Parallel()
 	claim := object.Empty(object.ClaimKind)

@@ -140,8 +140,8 @@ func bookkeeping(path string) bool {
 	return isAnnotation && (object.IsNoPrune(name) || slices.Contains([]string{object.AnnotationDigest, object.AnnotationWriter, annotationRestoring}, name))
 }
 
-// givenUp returns the fields that an earlier apply set, that the plan no longer has, and that no other manager owns: an apply removes them.
-// A number of pods is kept unless it is 0 (see handOver).
+// givenUp returns the fields that an apply would remove: an earlier apply set them, the plan no longer has them, and no
+// other manager owns them. A number of pods is kept unless it is 0 (see handOver).
 func (c *comparer) givenUp(planned, live *unstructured.Unstructured) (*fieldpath.Set, error) {
 	ours, others := &fieldpath.Set{}, &fieldpath.Set{}
 	for _, entry := range live.GetManagedFields() {
@@ -185,8 +185,8 @@ var defaults = map[string]any{
 	"deprecated.daemonset.template.generation": nil,
 }
 
-// comesBack reports whether a field that an apply no longer sets keeps its value: handOver keeps the number of pods, a bound claim keeps
-// its fields, and the API server sets defaults.
+// comesBack reports whether a field keeps its value although the plan no longer sets it: handOver keeps the number of
+// pods, a bound claim keeps its fields, and the API server sets defaults.
 func comesBack(planned *unstructured.Unstructured, path fieldpath.Path, value any) bool {
 	if len(path) < 2 || path[len(path)-1].FieldName == nil {
 		return false

@@ -11,9 +11,10 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// keep returns the planned object with the live parts that must stay: the size of an enlarged claim, the history of a StatefulSet, labels
-// and annotations that were added to claim templates, and foreign paths of an Ingress. Claim templates and paths are atomic lists, so an
-// apply would remove the additions. keep depends only on the two objects, so a restarted operator writes nothing.
+// keep returns the planned object with the parts of the live object that must stay: the size of an enlarged claim, the
+// history of a StatefulSet, labels and annotations that were added to claim templates, and foreign paths of an Ingress.
+// Claim templates and paths are atomic lists, so an apply would remove the additions. keep depends only on the two
+// objects, so a restarted operator writes nothing.
 func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	switch planned.GetKind() {
 	case object.StatefulSetKind.Kind:
@@ -57,8 +58,8 @@ func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstr
 	return kept
 }
 
-// keepHistory returns the planned StatefulSet with the live number of earlier revisions. Kubernetes 1.29 refuses to change this number. A
-// new number would replace the StatefulSet, although no pod changes.
+// keepHistory returns the planned StatefulSet with the live revisionHistoryLimit. Kubernetes 1.29 refuses to change
+// this field. A new value would replace the StatefulSet, although no pod changes.
 func keepHistory(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	const field = "revisionHistoryLimit"
 	has, _, _ := unstructured.NestedInt64(live.Object, "spec", field)
@@ -80,8 +81,9 @@ func with(has, planned map[string]string) map[string]string {
 	return all
 }
 
-// keepPaths returns the planned Ingress with the live paths to foreign Services at their positions, such as the path of cert-manager's
-// HTTP-01 solver. A live path to a planned Service is planned, or a user's edit that is not kept.
+// keepPaths returns the planned Ingress together with the live paths to foreign Services, such as the path of
+// cert-manager's HTTP-01 solver. These paths keep their positions. Live paths to planned Services are not kept if the
+// plan lacks them.
 func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	own := map[any]bool{}
 	for _, rule := range items(planned.Object, "spec", "rules") {
@@ -119,9 +121,9 @@ func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructu
 	return kept.DeepCopy()
 }
 
-// merge returns the items of a live list, and then the planned items that the live list lacks. choose gets each live item, and the planned
-// item with the same key or nil. Its result replaces the live item. Items with a nil result are omitted, and so are all items after the
-// first with the same key.
+// merge returns a list in the order of the live list, followed by the planned items that the live list lacks. For each
+// live item, it calls choose with that item and with the planned item of the same key (nil for none). The result of
+// choose replaces the item; a nil result omits it. If several live items have one key, merge takes only the first.
 func merge(planned, live []map[string]any, by key, choose func(want, has map[string]any) map[string]any) (merged []map[string]any) {
 	done := map[any]bool{}
 	for _, has := range live {

@@ -81,7 +81,7 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 		}
 		// An outdated list is harmless here, because deletions contain the UID.
 		items, err := a.cached(ctx, owner, gvk, client.DisableReadYourWritesConsistency)
-		if isOptional && isNotServed(err) { // the informer starts only after the watch
+		if isOptional && isNotServed(err) { // the cache has no informer for the kind yet
 			continue
 		}
 		if err != nil {
@@ -108,7 +108,7 @@ func (a *Applier) Controlled(ctx context.Context, owner object.Owner, gvk schema
 		return nil, nil
 	}
 	items, err := a.cached(ctx, owner, gvk)
-	if isNotServed(err) { // the informer starts only after the watch
+	if isNotServed(err) { // the cache has no informer for the kind yet
 		return nil, nil
 	}
 	for i := range items {
@@ -129,7 +129,7 @@ func (a *Applier) cached(ctx context.Context, owner object.Owner, gvk schema.Gro
 	return list.Items, nil
 }
 
-// PodsLive lists the pods of a part of an owner, from the API server.
+// PodsLive lists the pods of one part (see reconcile.Part) of an owner, from the API server.
 func (a *Applier) PodsLive(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := a.live.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingLabels(owner.Labels(part))); err != nil {

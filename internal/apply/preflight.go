@@ -28,8 +28,8 @@ type preflight struct {
 
 func newPreflights() *preflights { return &preflights{passed: lru.New(4096)} }
 
-// Check validates a planned object by a dry run. It does nothing if the object already exists. The error wraps the API server's. Check
-// returns no error if the API server cannot validate the object now.
+// Check validates a planned object by a dry run. It does nothing if the object already exists. The error wraps the
+// error of the API server. Check returns no error if the API server cannot validate the object now.
 func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := a.Get(ctx, planned)
 	var notServed *NotServedError

@@ -9,8 +9,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// stamp sets annotations that are not part of the plan on an object before a write: the operator's version and, on an object without an
-// owner, that GitOps tools must not delete the object. live may be nil.
+// stamp sets annotations that are not part of the plan before an object is written: the operator's version, and, if the
+// object has no owner, annotations that keep GitOps tools from deleting it. live may be nil.
 func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	a.stampVersion(obj)
 	if len(obj.GetOwnerReferences()) > 0 {
@@ -23,8 +23,9 @@ func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	obj.SetAnnotations(object.WithoutPrune(obj.GetAnnotations(), has))
 }
 
-// stampTemplates sets the annotations against pruning on the claim templates of a new StatefulSet, because claims have no owner either. A
-// template cannot be changed later: package retained annotates the claims of older StatefulSets.
+// stampTemplates sets the annotations against pruning on the claim templates of a new StatefulSet, because claims have
+// no owner either. A template cannot be changed later, so internal/manager/retained.go annotates the claims of older
+// StatefulSets.
 func stampTemplates(set *unstructured.Unstructured) {
 	eachTemplate(set, func(template *unstructured.Unstructured) {
 		template.SetAnnotations(object.WithoutPrune(template.GetAnnotations(), nil))

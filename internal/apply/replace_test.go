@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// An object that Kubernetes cannot change in place is deleted and created again. A StatefulSet with other volumes keeps its pods. Pods with
-// another selector are deleted with their workload. A Service keeps its address, or stays headless, while it exists.
+// An object that Kubernetes cannot change in place is deleted and created again. If a StatefulSet gets other volumes,
+// its pods keep running. If a workload gets another selector, its pods are deleted with it.
 func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	t.Parallel()
 	selector := func(t *testing.T, o map[string]any) {
@@ -32,7 +32,7 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		spec, id string
-		earlier  change // the difference in the earlier form
+		earlier  change // makes an earlier object of the planned one
 		how      metav1.DeletionPropagation
 	}{
 		"volume of a StatefulSet": {"{mysql: {}}", "StatefulSet/mysql-dataservice", func(t *testing.T, o map[string]any) {
@@ -85,8 +85,8 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	}
 }
 
-// A StatefulSet keeps its number of earlier revisions, which the oldest supported Kubernetes refuses to change. Neither an earlier plan nor
-// an edit replaces the StatefulSet.
+// A StatefulSet keeps its revisionHistoryLimit, because the oldest supported Kubernetes refuses to change it. An
+// earlier plan with another limit does not cause a replacement.
 func TestTheHistoryOfAStatefulSetIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, "{mysql: {}}")
@@ -170,7 +170,7 @@ func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 	owner := object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: "b", Name: "platform", UID: "uid"}
 	for name, test := range map[string]struct {
 		version, kind string
-		keep          string // keep is the planned value
+		keep          string // further annotation of the planned object
 		deleted       int
 	}{
 		"a claim":                         {"v1", "PersistentVolumeClaim", "", 0},

@@ -56,8 +56,8 @@ func specVersion(o *unstructured.Unstructured) string {
 	return o.GetResourceVersion()
 }
 
-// known returns the fields that a policy has changed if the live object is still the one in the response to the last write of this plan;
-// otherwise nil.
+// known returns the fields that a policy has changed in the last write of this plan. It returns nil if the plan or the
+// live object has changed since that write, or if retryRewritten has passed.
 func (a *Applier) known(planned, live *unstructured.Unstructured) (*Rewrite, error) {
 	value, ok := a.rewrites.objects.Get(live.GetUID())
 	if !ok {

@@ -47,8 +47,9 @@ func setInContainer(field string, value any) func(map[string]any) {
 	}
 }
 
-// A change by a policy is reported once, with the requested and the found value, and the object is not written again. This holds for a
-// policy that exists at the creation, for a later policy, and for a field that the plan does not set. No correction is reported.
+// If a policy changes an object, the change is reported once, with the requested and the found value, and the object is
+// not written again. The policy may exist before the object or appear later, and may set a field that the plan does not
+// set. No correction is reported.
 func TestRewrittenObjectsAreNotFought(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -235,7 +236,7 @@ func (p *platform) foresee(planned *unstructured.Unstructured) func(Result, erro
 		assert.Assert(p, len(verdict.Fields) > 0 || reflect.DeepEqual(content(before), content(after)), "%s changed", describe(planned))
 		for field, want := range content(verdict.Result) {
 			if planned.GetKind() == "Service" {
-				break // the API server drops and chooses fields by the type
+				break // the API server removes and sets fields of a Service, depending on its type
 			}
 			assert.Assert(p, has(after.Object[field], want), "%s of %s: foreseen %v, is %v", field, describe(planned), want, after.Object[field])
 		}

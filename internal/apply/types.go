@@ -55,7 +55,7 @@ func NewTypes(definitions fs.FS) (*Types, error) {
 	if err != nil {
 		return nil, err
 	}
-	const preserveUnknownFields = true // for metadata, whose schema a definition lacks
+	const preserveUnknownFields = true // for metadata: a CustomResourceDefinition has no schema of its fields
 	t.custom, err = managedfields.NewTypeConverter(schemas, preserveUnknownFields)
 	if err != nil {
 		return nil, fmt.Errorf("read the schemas of CustomResourceDefinitions: %w", err)
@@ -70,7 +70,7 @@ func (t *Types) add(schemas map[string]*spec.Schema, data []byte) error {
 	}
 	for _, version := range crd.Spec.Versions {
 		gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
-		text, err := json.Marshal(version.Schema.OpenAPIV3Schema) // both types have the same JSON
+		text, err := json.Marshal(version.Schema.OpenAPIV3Schema) // JSON converts the type of the CRD to the type of the converter
 		if err != nil {
 			return err
 		}

@@ -85,8 +85,8 @@ func TestRareCorrectionsAreNoContest(t *testing.T) {
 
 const deploymentHead = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, annotations: {d3os-product.com.d3os/digest: d}}\nspec:\n"
 
-// The drift tests cover other cases with an API server. A resource of the operator's own kinds is compared by the schema in its
-// CustomResourceDefinition, in which lists with keys are maps, too.
+// Other cases are in the drift tests, with an API server. For a resource of the operator's own kinds, contains uses the
+// schema in the CustomResourceDefinition: there, too, lists with keys are maps.
 func TestContains(t *testing.T) {
 	t.Parallel()
 	const own = "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\n"

@@ -94,8 +94,9 @@ func unplannedVariables(planned, live *unstructured.Unstructured) []string {
 	return slices.Compact(names)
 }
 
-// unplannedVolumes returns the names of live volumes that the plan lacks, if they are a path of the node or a planned container mounts
-// them. It omits volumes that an added container mounts. It includes planned volumes with another source.
+// unplannedVolumes returns the names of live volumes that must be removed: planned volumes with another source, and
+// unplanned volumes that are a path of the node or that a planned container mounts. It omits unplanned volumes that an
+// added container mounts.
 func unplannedVolumes(planned, live map[string]any) map[any]bool {
 	mounts := map[any]bool{} // names of mounted volumes; true if an added container mounts the volume
 	for _, list := range []string{"initContainers", "containers"} {

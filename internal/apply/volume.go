@@ -65,10 +65,11 @@ func newResizes() *resizes {
 // RetryRefused sets the wait before a refused size of a volume is requested again; 0 means the default of five minutes.
 func (a *Applier) RetryRefused(after time.Duration) { a.resizes.again = cmp.Or(after, resizeAgain) }
 
-// FitVolumes resizes the claims of a planned claim or StatefulSet. It returns the planned object with the sizes of the claims. A refused
-// size is a Refusal and not an error, so the other fields are still applied. A size is refused if the storage class cannot expand volumes,
-// the claim is unbound, or the volume is larger. Kubernetes neither enlarges the claims of a StatefulSet nor changes its claim templates:
-// the StatefulSet is replaced without its pods (see replace). A claim never becomes smaller than its volume.
+// FitVolumes resizes the claims of a planned claim or StatefulSet, and returns the planned object with the sizes of its
+// claims. A size is refused if the storage class cannot expand volumes, the claim is unbound, or the volume is larger.
+// A refused size is a Refusal and not an error, so the other fields are still applied. Kubernetes does not change the
+// claim templates of a StatefulSet. So FitVolumes resizes the claims, and Apply replaces the StatefulSet without its
+// pods (see replace).
 func (a *Applier) FitVolumes(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
 	switch planned.GetKind() {
 	case object.ClaimKind.Kind:
@@ -93,8 +94,8 @@ func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, liv
 	return withSize(likeVolume(planned, live), size, storageRequest...), refusals(refusal), nil
 }
 
-// likeVolume returns a planned claim with the class and the access modes of the live claim, which cannot change. They differ from the plan
-// if a volume was retained, or restored to another class. The workload then uses the volume unchanged, as the pods of a StatefulSet do.
+// likeVolume returns a planned claim with the class and the access modes of the live claim, because Kubernetes cannot
+// change them. They differ from the plan if a volume was retained, or restored to another class.
 func likeVolume(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	fitted := planned.DeepCopy()
 	spec := fitted.Object["spec"].(map[string]any)
@@ -253,11 +254,11 @@ func (a *Applier) patchSize(ctx context.Context, claim, target *unstructured.Uns
 	return want, nil, nil
 }
 
-// keepGrown returns the planned object. If a claim is larger than planned, it keeps the claim's size: retained data may be on a volume that
-// was enlarged before.
+// keepGrown returns the planned object. If the live claim is larger than planned, the result has the live size: an
+// earlier operator may have enlarged a volume that was then retained.
 func keepGrown(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	size, want, capacity := request(live), request(planned), quantity(live, storageCapacity...)
-	givenUp := want.Cmp(capacity) > 0 && !capacity.IsZero() // FitVolumes restored the smaller size
+	givenUp := want.Cmp(capacity) > 0 && !capacity.IsZero() // FitVolumes has lowered the claim to this size, which is above the size of the volume
 	if planned.GetKind() != object.ClaimKind.Kind || want.Cmp(size) >= 0 || givenUp {
 		return planned
 	}

@@ -80,7 +80,7 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 		assert.Equal(t, has(foreign), "10Gi")
 	}
 
-	// A Deployment's claim is an object of the plan, and behaves in the same way.
+	// A Deployment's claim, which is an object of the plan, behaves like a StatefulSet's claim.
 	p.declare("{mysql: {kind: Deployment, storage: {storageClassName: " + class.Name + "}}}")
 	_, _, refused := p.fit(p.sized("30Gi", databaseClaim))
 	assert.Equal(t, len(refused), 0)
@@ -91,8 +91,8 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	assert.Equal(t, has(claim), "30Gi")
 }
 
-// An existing volume keeps its class and its access mode, which cannot change. A Deployment also uses a volume unchanged that was retained,
-// or restored to another class.
+// An existing volume keeps its class and its access mode, because Kubernetes cannot change them. The plan of a
+// Deployment may have another class and another mode.
 func TestAVolumeIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, true, "kind: Deployment, storage: {accessMode: ReadWriteOncePod}")
@@ -110,8 +110,8 @@ func TestAVolumeIsUsedAsItIs(t *testing.T) {
 	}
 }
 
-// H2: a volume keeps its size if its class cannot expand volumes. Its StatefulSet is still updated, and the old size may be restored.
-// TestVolumeThatCannotGrow (test/behaviour) also recreates the StatefulSet.
+// If the class of a volume cannot expand volumes, the volume keeps its size. Its StatefulSet is still updated, and the
+// spec may return to the old size. TestVolumeThatCannotGrow (test/behaviour) also recreates the StatefulSet.
 func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, false, "")
@@ -140,8 +140,8 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	_, refused = apply("5Gi")
 	assert.Equal(t, len(refused), 0)
 
-	// The template has kept the claim's size, although the plan's digest is that of another size. It gets the new size when the claim has
-	// it.
+	// The template has kept the claim's size, although the new plan's digest was written. The template gets the new
+	// size as soon as the claim has it: the StatefulSet is replaced.
 	_, refused = apply("20Gi")
 	assert.Equal(t, len(refused), 1)
 	apply("20Gi")
@@ -242,7 +242,8 @@ func scaleAs(t *testing.T, manager string, object *unstructured.Unstructured, re
 	assert.NilError(t, user.SubResource("scale").Update(t.Context(), object.DeepCopy(), client.WithSubResourceBody(scale), client.FieldOwner(manager)))
 }
 
-// When an autoscaler takes over the number of pods, and when the plan sets it again, the number does not change in between.
+// When an autoscaler is declared, the number of pods stays until the autoscaler sets another number. When the
+// autoscaler is removed, the declared number applies.
 func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	t.Parallel()
 	const id = "Deployment/web"
@@ -268,8 +269,8 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	assert.Equal(t, pods(), int64(3))
 }
 
-// If a service has no replica, the number of pods belongs to the writer that sets it. Without such a writer, it is the API server's
-// default.
+// If the spec does not set `replica` of a service, any other writer may set the number of pods. If no writer sets the
+// number, it is the API server's default.
 func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const id = "Deployment/web"
@@ -296,8 +297,8 @@ func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
 	assert.Equal(t, declare(nil, "v3"), int64(1), "a service that the spec had stopped runs again")
 }
 
-// A writer that keeps setting another number of pods than the declared one is reported after two corrections. Other fields are still
-// corrected.
+// If another writer keeps changing the number of pods, the operator corrects it twice, and then reports the writer.
+// Other fields are still corrected.
 func TestAContestedNumberOfPods(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{web: {replica: 2}}", "Deployment/web")
@@ -345,8 +346,8 @@ func TestAContestedNumberOfPods(t *testing.T) {
 	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(2))
 }
 
-// When an autoscaler takes over the number of members of an EtcdCluster, and when the plan sets it again, the number does not change in
-// between. All other fields keep their planned values.
+// The number of members of an EtcdCluster does not change when the spec stops declaring it. An autoscaler may then
+// set it. All other fields keep their planned values. When the spec declares a number again, that number applies.
 func TestTheNumberOfMembersIsHandedOver(t *testing.T) {
 	t.Parallel()
 	const id = "EtcdCluster/etcd"

@@ -60,7 +60,7 @@ func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string
 	return "cronjob", v, nil
 }
 
-// runsAt describes a schedule, as the note on a CronJob does.
+// runsAt describes a schedule in the words of the note on a CronJob.
 func runsAt(c *stablev1.CronTab) string {
 	if isSuspended(c) {
 		return "suspended"
@@ -68,7 +68,7 @@ func runsAt(c *stablev1.CronTab) string {
 	return "runs at " + c.Spec.CronSpec
 }
 
-// isSuspended reports whether nothing should run.
+// isSuspended reports whether a CronTab is suspended or has no replica, so that it starts no runs.
 func isSuspended(c *stablev1.CronTab) bool {
 	return c.Spec.Suspend || ptr.Deref(c.Spec.Replicas, 1) == 0
 }

@@ -1,14 +1,16 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat implements the kinds AppService, ModelBox and CronTab, for the users of three operators that this one replaces. A resource
-// of these kinds has one part: the objects of a chart that DataServices also use.
+// Package compat implements the kinds AppService, ModelBox and CronTab. This operator replaces three older operators,
+// whose users have resources of these kinds. The plan of a resource has one part: the objects of a chart that
+// DataServices also use.
 //
 //   - kind.go has the methods that the kinds share, and values.go the chart values.
 //   - appservice.go, modelbox.go and crontab.go have the chart values of each kind.
 //   - status.go computes the status.
 //
-// The rights to these kinds are in config/compat, with the CRDs: without config/compat, the operator has no rights to these kinds.
+// The CRDs of these kinds, and the operator's rights to them, are in config/compat. Without config/compat, the operator
+// has no rights to these kinds.
 package compat
 
 import (
@@ -38,7 +40,7 @@ type definition[T client.Object] struct {
 	status func(T) *shared.Status
 	// report sets the rest of the status; nil for none. The workload may be nil.
 	report func(resource T, obs Observation)
-	// well returns the text of a healthy status; nil for the number of pods.
+	// well returns the message of a healthy status. If well is nil, the message is the number of ready pods.
 	well func(T) string
 	// live reads the output of a failing readiness probe; nil for a kind whose probes print no reason.
 	live client.Reader
@@ -70,7 +72,8 @@ type Observation struct {
 	Unready, Probe string
 }
 
-// lookAgain is the time until the next read of a pod whose readiness probe fails: no status has the probe's output.
+// lookAgain is the time until the next read of a pod whose readiness probe fails. The operator must read again, because
+// the status of a pod does not have the probe's output.
 const lookAgain = 10 * time.Second
 
 // GVK returns the group, version and kind.

@@ -32,7 +32,7 @@ var renderer = func() *render.Renderer {
 // nothing are the inputs of a resource without objects.
 var nothing = reconcile.Inputs{Lookup: func(string, string) (*unstructured.Unstructured, error) { return nil, nil }}
 
-// resourceIn reads a resource of a kind, with the defaults of the CRD that its file leaves out.
+// resourceIn parses a resource of a kind, and sets the CRD's defaults for the fields that the text leaves out.
 func resourceIn[T client.Object](t *testing.T, k *Kind[T], text string, defaults map[string]any) T {
 	t.Helper()
 	fields, resource := map[string]any{}, k.New()
@@ -58,7 +58,7 @@ func resourceIn[T client.Object](t *testing.T, k *Kind[T], text string, defaults
 	return resource
 }
 
-// planned returns the objects of a resource as YAML.
+// planned returns the planned objects of a resource as YAML.
 func planned[T client.Object](t *testing.T, k *Kind[T], resource T) string {
 	t.Helper()
 	plan, err := k.Plan(resource, nothing, &Observation{})
@@ -80,7 +80,7 @@ func seed(t *testing.T, name string) string {
 	return string(data)
 }
 
-// The objects of the files that users have, and of resources with every field.
+// The plans of sample resources, and of resources with every field, match the golden files.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	apps, boxes, tabs := NewAppServices(renderer, nil), NewModelBoxes(renderer, nil), NewCronTabs(renderer, nil, nil, "example/agent:v1")
@@ -107,7 +107,7 @@ const (
 		resources: {limits: {memory: 1Gi}}, envs: [{name: A, value: b}]}}`
 )
 
-// A mistake that no schema finds is named by its field.
+// If a mistake in a spec passes the schema, Plan returns a SpecError that names the field.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	tabs := NewCronTabs(renderer, nil, nil, "")

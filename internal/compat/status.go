@@ -63,7 +63,8 @@ func count(s *shared.Status, obs Observation) {
 	s.Ready = fmt.Sprintf("%d/%d", n.ReadyReplicas, *d.Spec.Replicas)
 }
 
-// assess computes the texts of the status from the health of the part. well is the text for a healthy part; empty: the number of pods.
+// assess computes the texts of the status from the health of the part. well is the text for a healthy part; if it is
+// empty, the text is the number of ready pods.
 func assess(s *shared.Status, well string, seen *reconcile.Seen[Observation]) *database.Standing {
 	standing := &database.Standing{
 		Deleting: "being deleted, and its objects with it", WellReason: shared.ReasonSettled, Looking: "looking at the objects",
@@ -87,13 +88,13 @@ func assess(s *shared.Status, well string, seen *reconcile.Seen[Observation]) *d
 	return standing
 }
 
-// degrade sets the cause of a degraded resource.
+// degrade makes the status degraded, with this cause.
 func degrade(standing *database.Standing, reason, cause string) {
 	standing.Degraded, standing.CauseReason, standing.Cause = true, reason, cause
 	standing.WaitReason, standing.Wait = reason, cause
 }
 
-// phaseOf returns the phase that follows another one.
+// phaseOf returns the next phase of a resource. The argument before is its previous phase.
 func phaseOf(before string, standing *database.Standing, seen *reconcile.Seen[Observation]) string {
 	switch {
 	case seen.Deleting:

@@ -36,7 +36,7 @@ func live(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// seenOf returns the observation of a pass that applied and judged the workload.
+// seenOf returns the observation of a reconciliation that has applied the workload and assessed its health.
 func seenOf(workload *unstructured.Unstructured) reconcile.Seen[Observation] {
 	seen := reconcile.Seen[Observation]{Generation: 2, Observed: &Observation{Workload: workload}}
 	part := reconcile.PartSeen{Applied: true, Health: health.State{Settled: false, Hint: "Deployment a does not exist"}}
@@ -49,7 +49,8 @@ func seenOf(workload *unstructured.Unstructured) reconcile.Seen[Observation] {
 
 const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, generation: 1}, spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2, updatedReplicas: 2, `
 
-// A status has the Deployment's numbers, and the conditions that follow. Computing it again changes nothing.
+// Status takes the numbers from the Deployment's status, and derives the phase and the conditions. A second call with
+// the same observation changes nothing.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -98,7 +99,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// While the last run of a schedule with seconds failed, the status has its exit code.
+// If the last run of a schedule with seconds failed, the CronTab is degraded, and its message has the run's exit code.
 func TestStatusOfAFailedRun(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a-1", UID: "p"}, Status: corev1.PodStatus{
@@ -135,7 +136,7 @@ func TestStatusOfAFailedRun(t *testing.T) {
 	assert.Equal(t, c.Status.Message, "pod a-1: RunFailed: the run of B, which took 2s: exit code 3")
 }
 
-// A CronTab without seconds reports its Jobs.
+// The status of a CronTab without seconds has the times and the number of the CronJob's runs.
 func TestStatusOfRuns(t *testing.T) {
 	t.Parallel()
 	k, c := NewCronTabs(renderer, nil, nil, ""), &stablev1.CronTab{}

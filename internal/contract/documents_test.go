@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// The files in testdata have the output of earlier agents and the requests of earlier operators. They only get new fields. Both sides read
-// them without a loss and write the same bytes.
+// The files in testdata have the output of earlier agents and the requests of earlier operators. The current types
+// parse each file and write the same bytes again. A file may only get new fields.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	for file, document := range map[string]any{
@@ -39,7 +39,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// Records of earlier operators, and notes of earlier agents, have positions in this form.
+// A Known keeps its text form, because earlier operators and agents have stored positions in this form.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	want := etcdmember.Known{Cluster: "cdf818194e3a8c32", Member: "8e9e05c52164694d", Position: etcdmember.Position{Term: 2, Index: 90}}
@@ -52,7 +52,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// Only fields in a file of testdata are held to their names.
+// Every field of a type has a value in a file of testdata. Otherwise TestDocuments would not notice that the field was
+// renamed.
 func TestDocumentsAreWhole(t *testing.T) {
 	t.Parallel()
 	for files, document := range map[[2]string]any{

@@ -11,8 +11,9 @@ const (
 	InFile        = "_FILE"
 )
 
-// PathState is the path at which servers of the agent answer their state.
+// PathState is the path at which the agent's HTTP servers report their state.
 const PathState = "/state"
 
-// TicketCutOver is the value of the annotation that ends the import in a pod. A space and the accepted loss may follow.
+// TicketCutOver is the value of the annotation that ends the import in a pod. The value may continue with a space and
+// the loss that the user accepts.
 const TicketCutOver = "cut-over"

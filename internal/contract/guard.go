@@ -7,7 +7,7 @@ package contract
 const (
 	RecordAllowServer = "allowServer" // set by a user: the release series that may start on data of another series
 	RecordClaim       = "claim"       // UID of the claim with the data
-	RecordID          = "id"          // of the mark on the volume; missing without a guard in the pod
+	RecordID          = "id"          // id of the mark on the volume; missing if the pod has no guard
 	RecordReplacedBy  = "replacedBy"  // the database that replaced this one: no server starts
 )
 

@@ -32,7 +32,8 @@ type Import struct {
 	// Bytes is the number of bytes of the dump that were read or loaded, TotalBytes the size of the dump; 0 if unknown.
 	Bytes      int64 `json:"bytes,omitempty"`
 	TotalBytes int64 `json:"totalBytes,omitempty"`
-	// Reason and Message describe the last failure, or the condition that the import waits for; empty without one of them.
+	// Reason and Message describe the last failure, or the condition that the import waits for. They are empty if there
+	// is neither.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Begun counts the copies that were started. Again is the reason why the previous copy was abandoned; "" for none.

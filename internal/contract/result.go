@@ -17,8 +17,8 @@ type Result struct {
 
 	// ID is the backup that was made, restored or verified.
 	ID string `json:"id,omitempty"`
-	// Verified reports whether the backup itself was restored and matches its manifest. A later failure of the command has another cause,
-	// such as an archive that cannot be replayed.
+	// Verified reports whether the backup was restored and matches its manifest. A command may fail although Verified
+	// is true, for example because an archive cannot be replayed.
 	Verified bool `json:"verified,omitempty"`
 	// Bytes counts the uncompressed bytes of the dump, StoredBytes its bytes in the store.
 	Bytes       int64 `json:"bytes,omitempty"`

@@ -19,7 +19,8 @@ import (
 type Policy struct {
 	// Limit is the largest size of a claim in bytes.
 	Limit int64
-	// At is the used part of the file system, in percent, from which the claim grows. By is the growth in percent of the size.
+	// At is the used part of the file system, in percent, from which the claim grows. By is the amount by which the
+	// claim grows, in percent of its size.
 	At, By int64
 }
 
@@ -29,7 +30,8 @@ const (
 	defaultBy = "20%"
 )
 
-// New returns the Policy of a limit, in whole mebibytes, and two percentages such as 80%. Empty ones are 80% and 20%.
+// New returns the Policy of a limit, rounded down to whole mebibytes, and two percentages such as 80%. The defaults of
+// empty percentages are 80% and 20%.
 func New(limit resource.Quantity, at, by string) *Policy {
 	return &Policy{Limit: limit.Value() / mebibyte * mebibyte, At: percent(cmp.Or(at, defaultAt)), By: percent(cmp.Or(by, defaultBy))}
 }
@@ -45,7 +47,8 @@ type Claim struct {
 	Request, Capacity int64
 	// GrownFrom is the size of the file system at the last growth; 0 without one.
 	GrownFrom int64
-	// NeedsRestart reports that the volume has grown, and its file system grows when its pod starts again.
+	// NeedsRestart reports that the volume has grown, but its file system grows only when the volume's pod starts
+	// again.
 	NeedsRestart bool
 	// Refused is the reason why the volume's driver cannot grow it; empty for none.
 	Refused string
@@ -58,7 +61,8 @@ func percentOf(fs contract.Volume) int64 { return int64(float64(fs.Used) * 100 /
 type Decision struct {
 	// To is the next size of the claim in bytes; 0 for none.
 	To int64
-	// Obstacle explains why a volume that is full enough does not grow. Empty without one, and while the last growth is not finished.
+	// Obstacle explains why a volume that is full enough does not grow. It is empty if the volume can grow, or if the
+	// last growth is not finished.
 	Obstacle string
 	// IsFull reports whether a server can hardly write any more.
 	IsFull bool
@@ -69,7 +73,8 @@ const (
 	full     = 95 // percent
 )
 
-// unbounded is the factor above which a file system is not the claim's alone: classes of folders on a node do not enforce the size of a claim.
+// unbounded is a factor: a file system that is larger than the claim by this factor is shared. Storage classes that use
+// folders of a node do not enforce the size of a claim.
 const unbounded = 2
 
 // Decide returns the next growth of a volume. A volume takes one step at a time, never shrinks, and does not exceed the limit.
@@ -101,7 +106,7 @@ func (p *Policy) decide(claim Claim, fs contract.Volume) Decision {
 	return Decision{To: min(p.Limit, next(size, p.By))}
 }
 
-// next returns a size that is larger by a part in percent, in whole mebibytes.
+// next returns the next size: it is larger by the given percentage, and in whole mebibytes.
 func next(size, by int64) int64 {
 	grown := size + int64(float64(size)*float64(by)/100)
 	return max(grown+mebibyte-1, size+mebibyte) / mebibyte * mebibyte

@@ -37,7 +37,7 @@ func (m Mark) Is(live *unstructured.Unstructured) bool {
 	return live != nil && live.GetAnnotations()[string(m)] != ""
 }
 
-// IsAny reports whether the live workload of a planned object has the mark.
+// IsAny reports whether the live workload of any planned object has the mark.
 func (m Mark) IsAny(planned []*unstructured.Unstructured, lookup object.Lookup) (bool, error) {
 	for _, o := range planned {
 		if !isWorkload(o) {
@@ -51,7 +51,8 @@ func (m Mark) IsAny(planned []*unstructured.Unstructured, lookup object.Lookup) 
 	return false, nil
 }
 
-// Halt returns the planned objects in a form without pods. It copies objects before it changes them.
+// Halt returns the planned objects with the changes that keep pods from running. It copies objects before it changes
+// them.
 func (m Mark) Halt(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
 		m.annotate(o, live)
@@ -89,8 +90,8 @@ func suspend(cron *unstructured.Unstructured) error {
 	return unstructured.SetNestedField(cron.Object, true, "spec", "suspend")
 }
 
-// Resume returns the planned objects in the form that ends a halt. A workload without planned replicas gets its former number once. If no
-// workload is halted, the objects are returned as planned.
+// Resume returns the planned objects for the end of a halt. If the plan sets no replicas, a workload with the mark gets
+// the number of pods that it had before the halt. Other objects are returned as planned.
 func (m Mark) Resume(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
 		_, isPlanned, _ := unstructured.NestedInt64(o.Object, replicas...)
@@ -101,7 +102,8 @@ func (m Mark) Resume(planned []*unstructured.Unstructured, lookup object.Lookup,
 	})
 }
 
-// change returns the objects with changed copies of those workloads for which set returns true.
+// change calls set with a copy of each planned workload. If set returns true, the copy replaces the workload in the
+// result.
 func change(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner, set func(o, live *unstructured.Unstructured) (bool, error)) ([]*unstructured.Unstructured, error) {
 	result := slices.Clone(planned)
 	for i, o := range planned {

@@ -18,7 +18,8 @@ const (
 	reasonScalingDisabled = "ScalingDisabled"
 )
 
-// addAutoscaler reads the conditions of an autoscaler: whether it can set the number of pods, has metrics, and wants more pods than it may set.
+// addAutoscaler records an autoscaler that cannot set the number of pods, has no metrics, or requests more pods than
+// its maximum.
 func (s *State) addAutoscaler(o *unstructured.Unstructured) {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, of := range []struct{ kind, status string }{{"AbleToScale", "False"}, {"ScalingActive", "False"}, {"ScalingLimited", "True"}} {

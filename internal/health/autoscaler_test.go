@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// An autoscaler without metrics, or at its maximum, is named with the start time of that state. It makes no component unsettled.
+// If an autoscaler has no metrics or is at its maximum, the state names the autoscaler and the time at which this
+// began. The component is still settled.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
 	const at = `lastTransitionTime: "1970-01-01T00:01:00Z"`

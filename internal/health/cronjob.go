@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// BeganEmpty is in the note on a database that began again on an empty volume.
+// BeganEmpty is a part of the note on a database that began again on an empty volume.
 const BeganEmpty = " began empty: it was created after the database was ready ("
 
-// RunFailed is in the note on a cron job whose last run failed.
+// RunFailed is a part of the note on a cron job whose last run failed.
 const RunFailed = "did not succeed"
 
 // lastRun describes the last run of a cron job: its time, and whether it succeeded. Times are UTC.
@@ -50,9 +50,9 @@ func IsActive(object *unstructured.Unstructured) bool {
 	return object.GetKind() == "CronJob" && len(active) > 0
 }
 
-// HeldRun returns the pod of a cron job's run in which the working container has ended while other containers still run, and a description
-// of the running containers; nil for none. The working container is the first one of the cron job's template: a mesh or another webhook may
-// have added the others.
+// HeldRun returns a pod of a cron job's active run whose working container has ended while other containers still run,
+// and a text that names these containers; nil for none. The working container is the first container of the cron job's
+// template. A mesh or another webhook may have added the other containers.
 func HeldRun(object *unstructured.Unstructured, pods []*corev1.Pod) (held *corev1.Pod, text string) {
 	job := &batchv1.CronJob{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil || !IsActive(object) {
@@ -91,7 +91,7 @@ func lastJob(job *batchv1.CronJob) string {
 	return fmt.Sprintf("%s-%d", job.Name, job.Status.LastScheduleTime.Unix()/60)
 }
 
-// FailedRun returns the name of the Job of a cron job's last run if the run failed, and otherwise "".
+// FailedRun returns the name of the Job of a cron job's last run if that run failed, or "".
 func FailedRun(object *unstructured.Unstructured) string {
 	job := &batchv1.CronJob{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil {

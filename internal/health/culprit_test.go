@@ -25,7 +25,8 @@ func named(name string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// A Deployment is rolled out while old pods still exist: evicted pods, and pods of a node that was shut down.
+// Evicted pods of a Deployment, and pods of a node that was shut down, are not reported as a problem: the ReplicaSet
+// replaces them.
 func TestEndedPodsOfAReplicaSetAreNotToBlame(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]string{
@@ -42,13 +43,13 @@ func TestEndedPodsOfAReplicaSetAreNotToBlame(t *testing.T) {
 			got := Assess([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
 			assertState(t, got, State{Desired: 1, Hint: "Deployment auth: Available: 0/1"})
 
-			// The problem of the pod that replaced it is found.
+			// If the pod that replaces the ended pod has a problem, that problem is reported.
 			coming.Status = podOf(t, unschedulable).Status
 			got = Assess([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
 			assert.Equal(t, got.Problem, "pod auth-1: Unschedulable: 0/3 nodes are available: 3 Insufficient memory.")
 		})
 	}
-	// A StatefulSet creates no other pod of that name before this pod is deleted.
+	// A StatefulSet does not replace an ended pod before that pod is deleted, so the ended pod is reported.
 	assert.Equal(t, PodProblem(ownedBy("StatefulSet", podOf(t, "{phase: Failed, reason: Evicted}"))), "Evicted")
 }
 

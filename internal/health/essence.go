@@ -80,7 +80,7 @@ func mostFirst(reasons string) string {
 	return strings.Join(texts, ", ")
 }
 
-// image matches the image at the start of a message, the place to which the replacements of leads move the image.
+// image matches the image at the start of a message. The replacements of leads move the image to this place.
 var image = regexp.MustCompile(`^image (\S+): `)
 
 // Essence returns a message without the words that precede its cause: the refused request, the object that the caller names anyway, and the
@@ -108,14 +108,14 @@ func Essence(message string) string {
 var request = regexp.MustCompile(`^((?:[a-z][\w.\[\]-]*: )?)(?:apply|check|create|make|update|replace|delete|read|write|mark|annotate|scale|stop|complete) ` +
 	`([A-Z]\w+|pod|claim) (?:[a-z0-9.-]+/)?([a-z0-9.-]+)(?: without server-side apply| to \d+ pods| of CronJob \S+)?: `)
 
-// step matches a step of the operator that failed.
+// step matches the start of the error of a failed step. A step is a change that the operator makes on a running server.
 var step = regexp.MustCompile(`^step (\w+) \((.*?)\): `)
 
 // clusterPart matches the name of the only part of a RedisCluster, an EtcdCluster or a MySQLCluster.
 var clusterPart = regexp.MustCompile(`^(?:redis|etcd|mysql)\.cluster: `)
 
-// Refusal shortens an error of a request of the operator to the object and the essence of the answer, followed by the step that sent the
-// request.
+// Refusal shortens the error of a request that the operator sent. The result names the object and the essence of the
+// API server's answer, and then the step that sent the request, if any.
 func Refusal(message string) string {
 	if found := step.FindStringSubmatch(message); found != nil {
 		return Refusal(strings.TrimPrefix(message, found[0])) + " (" + strings.TrimSuffix("step "+found[1]+": "+found[2], ": ") + ")"

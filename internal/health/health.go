@@ -33,8 +33,9 @@ type State struct {
 	HintCulprit Culprit
 	// Note is information for the user while there is no problem, such as the last run of a cron job.
 	Note string
-	// Autoscaler describes an autoscaler that cannot set the number of pods, or that requests more than its maximum. AutoscalerSince is the
-	// Unix time at which that began. Both change often while pods start, so only a lasting state deserves a message.
+	// Autoscaler names an autoscaler that cannot set the number of pods, has no metrics, or requests more than its
+	// maximum. AutoscalerSince is the Unix time at which this began. While pods start, both fields change often, so
+	// only a lasting state deserves a message.
 	Autoscaler      Culprit
 	AutoscalerSince int64
 }
@@ -64,15 +65,16 @@ func Assess(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 	return state
 }
 
-// AddMissing adds a planned object that does not exist as a problem. It names the reason why a component is not settled although all other
-// objects are.
+// AddMissing records a planned object that does not exist. The hint then explains why a component is not settled
+// although all existing objects are.
 func (s *State) AddMissing(planned *unstructured.Unstructured) {
 	s.unsettle(false)
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
-// AddDoubt adds a problem that no object shows, such as a doubt about data. An empty culprit is not reported. The doubt replaces the
-// problem of a pod only if the doubt is the cause of that problem.
+// AddDoubt adds a problem that no object shows, such as a doubt about data. If the culprit is empty, the component is
+// not settled, but no problem is reported. If a pod has a problem, the doubt replaces it only if the doubt is its
+// cause.
 func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	s.unsettle(false)
 	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
@@ -80,8 +82,8 @@ func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	}
 }
 
-// AddUnconfirmed adds an object that the component still needs, such as a Secret that another operator has not written yet. A missing
-// object of this sort is not a problem by itself.
+// AddUnconfirmed records an object that the component still needs, such as a Secret that another operator has not
+// written yet. The component is not settled, but this is not a problem yet.
 func (s *State) AddUnconfirmed(culprit Culprit) {
 	s.unsettle(false)
 	s.hint(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
@@ -209,8 +211,8 @@ func (s *State) count(object *unstructured.Unstructured) {
 // ReasonOperator is the reason of the Events that the operator records about its own pod while it lacks a right, a list or a CRD.
 const ReasonOperator = "OperatorNotReady"
 
-// ReasonTooLarge is the reason of the Event about a resource that leaves no room for its status, and whose status therefore cannot report
-// the problem.
+// ReasonTooLarge is the reason of the Event about a resource that is so large that its status does not fit. So the
+// status cannot report the problem.
 const ReasonTooLarge = "StatusTooLarge"
 
 // ReasonVolumeFull is the reason of a claim whose full volume cannot grow.

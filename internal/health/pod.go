@@ -42,10 +42,13 @@ func PodProblem(pod *corev1.Pod) string {
 // ReasonNodeUnreachable is the reason of a pod whose node cannot be reached.
 const ReasonNodeUnreachable = "NodeUnreachable"
 
-// nodeProblem describes a pod whose node does not report: the time of the last report, and the next step for a person. It returns "" for
-// other pods. For a pod on such a node, Kubernetes' node lifecycle controller sets the condition Ready to False, while the kubelet's last
-// report still shows all containers as ready. After some minutes the controller deletes the pod, but the pod object stays until the node
-// reports again, because its processes may still write to the volume. Only a person who knows that the node is off may taint the node.
+// nodeProblem describes a pod whose node does not report: the time of the last report, and the next step for a person.
+// It returns "" for other pods.
+//
+// Kubernetes' node lifecycle controller sets the condition Ready of such a pod to False. The kubelet's last report
+// still shows all containers as ready. After some minutes, the controller deletes the pod. The pod object stays until
+// the node reports again, because its processes may still write to the volume. Only a person who knows that the node is
+// off may taint the node.
 func nodeProblem(pod *corev1.Pod) string {
 	containers, ready := condition(pod, corev1.ContainersReady), condition(pod, corev1.PodReady)
 	if containers == nil || ready == nil || pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning ||
@@ -210,12 +213,12 @@ func Unready(pod *corev1.Pod) bool {
 	return !gone(pod) && pod.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionFalse && PodProblem(pod) == ""
 }
 
-// lastEnd returns the termination that explains why a container is not ready now, or nil. A crashing container alternates between
-// terminated, waiting and running, which is one problem.
+// lastEnd returns the termination that explains why a container is not ready now, or nil. A crashing container
+// alternates between terminated, waiting and running, which is one problem.
 //
-// A running container that crashed before counts as crashing only until it is ready: its pod then stopped being ready before the container
-// started. If the pod was ready after the crash, the present problem has another cause. A crash is also not the cause while the container
-// is created again, such as after a restart of the node.
+// If the container runs, its last crash is the cause only if its pod stopped being ready before the container started.
+// If the pod was ready after that start, the present problem has another cause. While a container is created again,
+// such as after a restart of the node, its last termination is not the cause either.
 func lastEnd(c corev1.ContainerStatus, notReadySince metav1.Time) *corev1.ContainerStateTerminated {
 	switch {
 	case c.State.Terminated != nil:

@@ -118,7 +118,8 @@ func TestCronJobsTellOfTheirLastRun(t *testing.T) {
 	}
 }
 
-// A container that was added to the pod and never ends keeps the run of a cron job from ending.
+// If a webhook has added a container that never ends to a cron job's pod, the note on the cron job names that
+// container.
 func TestCronJobsTellOfAHeldRun(t *testing.T) {
 	t.Parallel()
 	job := objectOf(t, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: report}, spec: {schedule: '@daily', jobTemplate: {spec: {template: "+
@@ -148,7 +149,8 @@ func TestMongoDB(t *testing.T) {
 		spec = `
 spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: {name: c}}], additionalMongodConfig: {net.maxIncomingConnections: 9},
   statefulSet: {spec: {template: {metadata: {labels: {revision: new}}}}}}`
-		// record is in the form of MongoDB's operator: with empty fields, and without the contents of three fields.
+		// record is an annotation as MongoDB's operator writes it: with empty fields, and without the contents of three
+		// fields.
 		record = `{"members":3,"version":"8.0.12","arbiters":0,"security":{"authentication":{"modes":null},"tls":{"enabled":false}},` +
 			`"users":[{"name":"a","db":"b","passwordSecretRef":{"name":"c","key":""},"additionalConnectionStringConfig":null}],` +
 			`"statefulSet":{"spec":{},"metadata":{}},"agent":{"logLevel":""},"additionalMongodConfig":{},"additionalConnectionStringConfig":{}}`
@@ -224,7 +226,7 @@ func TestLastError(t *testing.T) {
 		"cannot open the port":       "2026-03-01T11:57:01.123Z [FATAL] cannot open the port",
 		"Connection refused":         "Caused by: a.b.ConnectException: Connection refused",
 		"runtime error: nil":         "panic: runtime error: nil\n\ngoroutine 1 [running]:\nmain.failed(...)\n\t/go/panic.go:884",
-		// The servers of the operator's own kinds.
+		// Log lines of etcd, of Redis, and of a start script.
 		"failed to save Raft hard state and entries: no space left on device": fatal + `
 {"level":"warn","ts":"2026-03-01T11:57:01.124Z","msg":"failed to stop","error":"closed"}`,
 		"refused": `{"level":"info","msg":"failed to be read"}` + "\n" + `{"level":"ERROR","message":"refused"}`,

@@ -45,7 +45,7 @@ type boundedClient struct {
 	written  written
 
 	mu      sync.Mutex
-	lagging map[string]time.Time // kind -> end of its time as a lagging kind
+	lagging map[string]time.Time // kind -> time until which the kind counts as lagging
 }
 
 // NewClient returns a client that reads from the cache of the operator's objects, and from the API server if the cache does not catch up

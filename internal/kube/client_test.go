@@ -138,7 +138,7 @@ func TestReadsShowWhatWasPatched(t *testing.T) {
 	assert.Equal(t, read(c), "11", "the API server says what the cache does not show")
 }
 
-// The end of the reconciliation itself is no reason to read again.
+// If the reconciliation itself has ended, a read fails, and does not read from the API server.
 func TestReadsEndWithTheReconciliation(t *testing.T) {
 	c := &boundedClient{Client: &stuck{}, live: &server{}, cached: managed(), patience: time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -147,8 +147,8 @@ func TestReadsEndWithTheReconciliation(t *testing.T) {
 	assert.ErrorIs(t, c.List(ctx, &corev1.PersistentVolumeClaimList{}), context.DeadlineExceeded)
 }
 
-// Many objects of kinds whose cache lags cost the patience once for each kind, and not once for each
-// object: a reconciliation has two minutes.
+// If the cache of a kind lags, only the first read of that kind waits for cachePatience. Later reads wait for
+// lagPatience, so that reads of many objects fit into the two minutes of a reconciliation.
 func TestALaggingKindIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the test uses a virtual clock
 		c := NewClient(&stuck{}, &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}})
@@ -184,7 +184,7 @@ func TestEscape(t *testing.T) {
 		transport := Escape(roundTripper{do: func(r *http.Request) (*http.Response, error) {
 			body, err := io.ReadAll(r.Body)
 			assert.NilError(t, err)
-			again, err := readBody(r) // as after a redirection or a broken connection
+			again, err := readBody(r) // the transport reads the body again after a redirection or a broken connection
 			assert.NilError(t, err)
 			assert.Equal(t, string(body), c.want, name)
 			assert.Equal(t, again, c.want, name)
@@ -260,7 +260,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A list of an optional type that fails is no problem.
+// If a list of an optional type fails, no problem is reported.
 func TestOptionalLists(t *testing.T) {
 	t.Parallel()
 	l := NewLists()

@@ -28,12 +28,13 @@ import (
 var errNotLeading = errors.New("not sent: the lease that allows this replica to write was not renewed in time, so another replica may lead. " +
 	"If this repeats, look at the latency of the API server, and at --leader-elect-*")
 
-// fence lets a replica write only while it is certain that no other replica leads. Leader election alone does not ensure that: a process
-// that was frozen past the end of its lease (a paused container, a suspended machine) continues its work, and stops only after it has
-// failed to renew for the whole renew deadline.
+// fence lets a replica write only while it is certain that no other replica leads. Leader election alone does not
+// ensure this. Example: (1) The leader's process is frozen (a paused container, a suspended machine). (2) Its lease
+// ends, and another replica leads. (3) The process continues to write, and stops only after its renewals have failed
+// for the whole renew deadline.
 //
-// A write may be sent until the renew deadline after the start of the last successful renewal. Other replicas take over if they see no
-// renewal for the lease duration less the candidates' lead. The difference between the two times covers requests in flight.
+// A write may be sent until the renew deadline after the start of the last successful renewal. Another replica takes
+// over later: it waits for the lease duration minus the lead (see leadOf). The difference covers requests in flight.
 type fence struct {
 	deadline time.Duration
 	now      func() time.Time
@@ -75,7 +76,8 @@ func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 	}}
 }
 
-// harmless: reads, events, and the reviews that authorize readers of the metrics. A standby also sends these requests.
+// harmless reports whether a request is a read, an event, or a review that authorizes a reader of the metrics. Standbys
+// also send these requests.
 func harmless(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true
@@ -119,7 +121,7 @@ func leadOf(retry time.Duration) time.Duration {
 	return time.Duration(math.Ceil(2*look*retry.Seconds())) * time.Second
 }
 
-// Get returns the Lease with the shortened duration for candidates.
+// Get returns the Lease. It shortens the lease duration for candidates; see leadOf.
 func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	lease, raw, err := l.Interface.Get(ctx)
 	if err == nil {
@@ -178,7 +180,7 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	}
 	lead := leadOf(*o.RetryPeriod)
 	if *o.RenewDeadline >= *o.LeaseDuration-lead {
-		return nil, nil, fmt.Errorf("the renew deadline of %s must be below the lease duration of %s less %s: other replicas take over that much before its end",
+		return nil, nil, fmt.Errorf("the renew deadline (%s) must be below the lease duration (%s) minus %s, because another replica takes over that long before the lease ends",
 			*o.RenewDeadline, *o.LeaseDuration, lead)
 	}
 	events := &lateRecorder{}

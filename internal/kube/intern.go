@@ -16,9 +16,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Only small parts are shared, up to sharedBytes in total; each part counts with its content. A large part is usually a user's text in a
-// single object, and would stay in memory after the deletion of that object. A DataService shares about 500 parts with other DataServices.
-// Parts that occur in a single object evict one another.
+// interner shares only small parts, up to sharedBytes in total. The size of a part includes its content. A large part
+// is usually a user's text that occurs in one object, and would stay in memory after the deletion of that object. A
+// DataService shares about 500 parts with other DataServices. Parts that occur in one object evict one another.
 const (
 	sharedBytes = 16 << 20
 	largestPart = 16 << 10
@@ -26,8 +26,9 @@ const (
 	perPart     = 200 // the size of an entry in the cache
 )
 
-// interner lets the objects of a cache share equal parts, such as the probes of all Deployments: DataServices are similar, and a map takes
-// at least 300 bytes. A reader must not change objects from such a cache.
+// interner lets the objects of a cache share equal parts, such as the probes of all Deployments. This saves memory: the
+// objects of DataServices are similar, and each map takes at least 300 bytes. A reader must not change objects from
+// such a cache.
 type interner struct {
 	seed  maphash.Seed
 	parts *object.Cache[uint64, any] // hash -> map or slice

@@ -129,8 +129,8 @@ func TestOnlyTheSameIsShared(t *testing.T) {
 	assert.DeepEqual(t, shared, map[string]any{"a": "1"})
 }
 
-// Parts of only one object are not kept after its deletion: neither large texts, nor many small
-// texts, nor the parts next to a large text.
+// The memory for parts that occur in one object is bounded, whether objects have large texts, many small texts, or
+// small parts.
 func TestWhatIsSharedIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")

@@ -26,8 +26,8 @@ const (
 	lasts = 2 * time.Minute
 )
 
-// Lists records the lists and watches of the operator's caches. Reconciliations wait for a cache that lacks one kind: without Lists
-// the operator would do nothing and report nothing.
+// Lists records the lists and watches of the operator's caches. Reconciliations wait until the cache has listed every
+// kind. If the list of one kind fails, the operator does nothing, and only Lists reports the reason.
 type Lists struct {
 	mu  sync.Mutex
 	all []*list

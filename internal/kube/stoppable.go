@@ -26,7 +26,7 @@ type stoppable struct {
 	stopped <-chan struct{}
 }
 
-// WaitForCacheSync also returns true if the process ends.
+// WaitForCacheSync returns true when the cache is synced, and also when the channel closes because the process ends.
 func (s *stoppable) WaitForCacheSync(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	synced := make(chan bool, 1)

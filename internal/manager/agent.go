@@ -21,8 +21,9 @@ import (
 // container is the name of the operator's container in config/manager.
 const container = "manager"
 
-// withAgent adds the agent's image: the given image, or else the image of the operator's own pod. Outside of a pod, that image is unknown,
-// and existing databases keep their guards. It returns an error if the pod cannot be read.
+// withAgent adds the agent's image to the images: the given image, or else the image of the operator's own pod. Outside
+// of a pod, it adds UnknownImage, and existing databases keep their guards. It returns an error if the pod cannot be
+// read.
 func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, env func(string) string) (map[string]string, error) {
 	if images[values.AgentImage] != "" {
 		return images, nil

@@ -81,8 +81,8 @@ type Operator struct {
 	// Renderer renders charts for the cluster's version of Kubernetes.
 	Renderer *render.Renderer
 
-	// Parts are common to the controllers of all kinds. Kinds use Parts.Client for reads and writes, which limits waits for the cache.
-	// Before a test registers a kind, it may set another Lease.
+	// Parts has the clients and settings of the controllers of all kinds. Kinds read and write by Parts.Client, whose
+	// reads do not wait long for the cache. A test may set another Lease before it registers a kind.
 	Parts reconcile.Parts
 
 	applier     *apply.Applier

@@ -32,8 +32,8 @@ const rightsPoll = 15 * time.Second
 // in the same process then watches that namespace, too.
 var ErrRights = errors.New("the operator has got the rights in another namespace")
 
-// namespaces are the namespaces of --watch-namespaces in which the operator lacks rights. The operator does not watch them: its caches
-// would serve no object before they have listed all namespaces.
+// namespaces are the namespaces of --watch-namespaces in which the operator lacks rights. The operator does not watch
+// them. If it did, its caches would serve no object, because a cache must list all of its namespaces first.
 type namespaces struct {
 	reader  client.Reader // without a cache
 	lacking map[string]string

@@ -19,7 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// refusing is an API server that refuses to list a kind in some namespaces; default: Services. It does not serve another kind.
+// refusing is an API server that refuses to list one kind (default: Services) in some namespaces, and does not serve
+// the kind unserved.
 type refusing struct {
 	client.Reader
 
@@ -88,7 +89,7 @@ func TestNamespacesWithoutRights(t *testing.T) {
 	n.close()
 }
 
-// Rights to a kind with an optional CRD are needed only if the API server serves the kind. Only then the caches wait for its list.
+// If the CRD of a kind is optional, the operator needs rights to the kind only while the API server serves it.
 func TestRightsToOptionalKinds(t *testing.T) {
 	t.Parallel()
 	for _, gvk := range object.Optional {

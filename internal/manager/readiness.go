@@ -75,7 +75,7 @@ func (r *readiness) report(ctx context.Context, now time.Time) {
 				continue
 			}
 			r.logged[problem] = now
-			log.Error(errors.New(problem), "the operator is not ready: it changes nothing that needs this")
+			log.Error(errors.New(problem), "the operator is not ready, and resources that need this do not change")
 			if !isOld {
 				r.record(ctx, problem)
 			}

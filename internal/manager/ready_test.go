@@ -155,8 +155,8 @@ func (o *operator) isReady() {
 	})
 }
 
-// TestOlderDefinitions: an operator with a CRD that lacks a field is not ready until the CRD is installed. It is not parallel, because the
-// operators of the other tests need all CRDs.
+// TestOlderDefinitions: if an installed CRD lacks a field, the operator is not ready until the current CRD is
+// installed. The test is not parallel, because the operators of the other tests need all CRDs.
 func TestOlderDefinitions(t *testing.T) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Name: "redisclusters.redis.middleware.hc.cn"}, crd))
@@ -178,7 +178,8 @@ func TestOlderDefinitions(t *testing.T) {
 	o.isReady()
 }
 
-// TestMissingRights: an operator that may not list one of its cached kinds reports that kind. The short form takes each eighth kind.
+// TestMissingRights: if the operator may not list one of its cached kinds, it reports that kind. With -short, the test
+// checks each eighth kind.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	role := &rbacv1.ClusterRole{}
@@ -237,8 +238,8 @@ func without(t *testing.T, role *rbacv1.ClusterRole, group, resource string) *re
 	return cfg
 }
 
-// TestListsThatFail: an operator reports a list that fails or gets no answer. It reports no failure of less than 15 s, so the short form
-// leaves this case to TestMissingRights and internal/kube.
+// TestListsThatFail: if a list fails or gets no answer for 15 s, the operator reports it. The test is slow. With
+// -short, only TestMissingRights and the tests of internal/kube cover this case.
 func TestListsThatFail(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

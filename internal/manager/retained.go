@@ -43,9 +43,9 @@ var retainedKinds = []schema.GroupVersionKind{
 	object.ClaimKind,
 }
 
-// retention annotates objects that outlive their resource, so that Argo CD and Flux do not delete them. New objects get the annotations
-// when they are created. These controllers annotate older objects once: claims whose StatefulSet is older than the annotations, objects of
-// earlier versions of the operator, and objects that a resource no longer owns.
+// retention annotates objects that outlive their resource, so that Argo CD and Flux do not delete them. New objects get
+// the annotations when they are created. Three sorts of older objects are annotated once: claims whose StatefulSet
+// lacks the annotations, objects of earlier versions of the operator, and objects that a resource no longer owns.
 type retention struct {
 	client  client.Client // reads come from the cache
 	version string        // version of the operator

@@ -72,7 +72,7 @@ func (l *crdWaiter) Start(ctx context.Context) error {
 	}
 	log := ctrl.Log.WithValues("kind", l.gvk.Kind, "group", l.gvk.Group)
 	if l.permitted == nil {
-		log.Info("the API server does not serve this kind: its resources are carried out as soon as its CRD is installed")
+		log.Info("the API server does not serve this kind: its resources are reconciled as soon as its CRD is installed")
 	}
 	err := wait.PollUntilContextCancel(ctx, l.poll, true, func(ctx context.Context) (bool, error) {
 		return isServed(l.mapper, l.gvk) && (l.permitted == nil || l.permitted(ctx)), nil

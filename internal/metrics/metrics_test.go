@@ -71,7 +71,7 @@ probe_component_waiting{component="two",namespace="a",probe="b"} 1
 	assert.Equal(t, text(t, series), "")
 }
 
-// Each condition that an alert or a panel asks for has a series.
+// Each condition that a rule or the dashboard uses has a series.
 func TestConditionsOfRules(t *testing.T) {
 	t.Parallel()
 	var conditions []metav1.Condition

@@ -24,7 +24,8 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// runbooks ends the address of the page with a section for each alert (test/bundle shows whose address it is).
+// runbooks is the end of the address of the page that has a section for each alert. test/bundle checks the start of the
+// address.
 const runbooks = "/blob/main/docs/runbooks.md#"
 
 type rule struct {
@@ -74,7 +75,7 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 	assert.DeepEqual(t, sections, alerts)
 }
 
-// caseFiles have the cases of rules.
+// caseFiles are the files with the test cases of alert rules.
 var caseFiles = []string{"rules.test.yaml", "rules.days.test.yaml"}
 
 // Each alert fires in at least one test case.
@@ -112,7 +113,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The metrics of other programs: Kubernetes' client, controller-runtime, Go, Prometheus itself.
+// foreign lists the metrics of other programs: Kubernetes' client, controller-runtime, Go, Prometheus itself.
 var foreign = []string{
 	"ALERTS", "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds_bucket", "go_gc_gomemlimit_bytes",
 	"leader_election_master_status", "process_resident_memory_bytes", "rest_client_requests_total", "up", "workqueue_depth",
@@ -120,7 +121,7 @@ var foreign = []string{
 
 var metricName = regexp.MustCompile(`\b([a-zA-Z_]+)\s*(?:\{|\[)|\b((?:dataservice|rediscluster|etcdcluster|mysqlcluster|d3os_operator)_[a-z_]+)\b`)
 
-// Alerts and panels ask for metrics that there are.
+// Each metric that an alert or a panel uses exists.
 func TestEveryMetricExists(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

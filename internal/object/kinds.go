@@ -77,7 +77,7 @@ func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return plural
 }
 
-// IsResource reports whether an object is of one of Resources.
+// IsResource reports whether the kind of an object is one of Resources.
 func IsResource(o *unstructured.Unstructured) bool {
 	return slices.Contains(Resources, o.GroupVersionKind())
 }
@@ -93,7 +93,7 @@ func PauseField(resource *unstructured.Unstructured) string {
 	return "paused"
 }
 
-// ConfigMapKind is the kind of the objects with settings, and of the operator's records of data.
+// ConfigMapKind is the kind of objects that hold settings, or the operator's record of a database's data.
 var ConfigMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 // ClaimKind is the kind of claims for volumes.
@@ -102,7 +102,7 @@ var ClaimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
 // StatefulSetKind is the kind of workloads with a volume for each pod.
 var StatefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
-// IndexOwner is the cache index of every kind by the Key of the owner that its objects belong to.
+// IndexOwner is the name of the cache index that finds the objects of a kind by the Key of their owner.
 const IndexOwner = "owner"
 
 // Empty returns an object of a kind, to read into or to watch.
@@ -119,7 +119,7 @@ func EmptyList(gvk schema.GroupVersionKind) *unstructured.UnstructuredList {
 	return list
 }
 
-// IndexPart is the cache index of pods by the part of the owner that they belong to; see PartKey.
+// IndexPart is the name of the cache index that finds pods by the part of the owner that they belong to; see PartKey.
 const IndexPart = "part"
 
 // PartKey returns the value by which IndexPart finds the pods of a part. owner is the Key of the part's owner.

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// The watches and the prune need every kind once; lists are read with List appended.
+// Kinds has each kind once, and each kind has a Go type and a list type.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	seen := map[schema.GroupVersionKind]bool{}
@@ -32,7 +32,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Objects of a RedisCluster and of a DataService with the same name are kept apart.
+// Objects of a RedisCluster are not mistaken for objects of a DataService of the same name, and vice versa.
 func TestOwnersOfOneNameAreKeptApart(t *testing.T) {
 	t.Parallel()
 	platform := object.Owner{
@@ -109,7 +109,7 @@ type declared struct {
 	Few    [2]string
 }
 
-// The estimate is the growth of the heap, or slightly more.
+// SizeOf returns the growth of the heap, or slightly more.
 func TestTheEstimateIsHonest(t *testing.T) {
 	text := func(n int) string { return strings.Repeat("x", n) }
 	for name, build := range map[string]func() any{

@@ -36,15 +36,16 @@ const (
 	// LabelBackup is set on the CronJobs of backups and on their pods. Its value is the name of the component with the data, with a suffix
 	// such as -verify on CronJobs that make no backups.
 	LabelBackup = "d3os-product.com.d3os/backup"
-	// LabelRevision on pods holds a digest of the pod template that the pods were made from, if no other field shows the template.
+	// LabelRevision on pods holds a digest of the pod template that the pods were made from. It is set if no other
+	// field of the pods identifies the template.
 	LabelRevision = "d3os-product.com.d3os/revision"
-	// AnnotationDigest holds the digest of an object's planned form.
+	// AnnotationDigest holds the digest of the plan that an object was written from.
 	AnnotationDigest = "d3os-product.com.d3os/digest"
-	// AnnotationWriter holds the version of the operator that wrote an object last. The annotation is not part of a plan: another version
-	// alone causes no write.
+	// AnnotationWriter holds the version of the operator that wrote an object last. The annotation is not part of a
+	// plan, so another version alone does not cause a write.
 	AnnotationWriter = "d3os-product.com.d3os/operator-version"
-	// AnnotationTicket on a pod is the operator's permission for this pod to start a member of a database without data, or alone. The agent
-	// in the pod reads it.
+	// AnnotationTicket on a pod permits this pod to start a member of a database without data, or as the only member.
+	// The operator writes it, and the agent in the pod reads it.
 	AnnotationTicket = "d3os-product.com.d3os/ticket"
 	// AnnotationAdopt on a MySQLCluster is the mark of a single server's data. The cluster is created from this data. The annotation has no
 	// effect once the cluster has data.
@@ -55,13 +56,14 @@ const (
 	// AnnotationCredentials on a claim names the Secret with the passwords of the claim's database, if the claim's name implies another
 	// Secret.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
-	// AnnotationContents on a workload has the digests of the users' Secrets and ConfigMaps that its pods use. It is not on the pods: a digest
-	// that becomes known restarts none.
+	// AnnotationContents on a workload has the digests of the users' Secrets and ConfigMaps that its pods use. It is
+	// not on the pods: so no pod restarts when the operator first reads a Secret or ConfigMap.
 	AnnotationContents = "d3os-product.com.d3os/contents"
 	// AnnotationRestart on pods names the contents that changed last. Another value restarts the pods.
 	AnnotationRestart = "d3os-product.com.d3os/restarted-for"
-	// AnnotationStarted on a DataBackup or a DataRestore holds the UID of the resource, and is written before the first object. It marks a
-	// copy of the resource, such as one from a restore of the cluster's objects: a copy has no status and another UID.
+	// AnnotationStarted on a DataBackup or a DataRestore holds the UID of that resource. The operator writes it before
+	// it creates the first object. A copy of the resource, such as one from a restore of the cluster's objects, has
+	// another UID and no status: so the operator detects the copy.
 	AnnotationStarted = "d3os-product.com.d3os/started"
 	// AnnotationPolicy is an annotation of Helm: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
@@ -94,8 +96,9 @@ func Digest(o *unstructured.Unstructured) string {
 	return o.GetAnnotations()[AnnotationDigest]
 }
 
-// Finish sets the digest annotation and the owner of a planned object, and returns the digest without the number of replicas. Objects with
-// helm.sh/resource-policy: keep get no owner, because they outlive the owner.
+// Finish sets the digest annotation and the owner of a planned object. It returns the revision: the digest of the
+// object without its number of replicas. Objects with helm.sh/resource-policy: keep get no owner, because they outlive
+// the owner.
 func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err error) {
 	digest, revision, err := digestOf(o)
 	if err != nil {

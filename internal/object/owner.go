@@ -65,9 +65,9 @@ func (o Owner) Names(object metav1.Object) bool {
 	return OwnerKey(object) == o.Key()
 }
 
-// Owns reports whether an object belongs to the owner: the owner is its controller, or the object has no controller, was written by the
-// operator, and has labels that name the owner. Labels alone prove nothing: an object of another owner, or of an earlier resource of the
-// same name, may have the same labels.
+// Owns reports whether an object belongs to the owner. The owner is the object's controller, or the object has no
+// controller, the operator wrote it, and its labels name the owner. Labels alone prove nothing: an object of another
+// owner, or of an earlier resource of the same name, may have the same labels.
 func (o Owner) Owns(object metav1.Object) bool {
 	if metav1.GetControllerOfNoCopy(object) != nil {
 		return o.Controls(object)
@@ -91,9 +91,9 @@ func OwnerKey(object metav1.Object) string {
 
 func key(kind, name string) string { return kind + "/" + name }
 
-// OwnerOf returns the namespace and name of the resource of a kind that an object belongs to: its controller, or, without a controller of
-// this project's kinds, the resource in its labels, as for retained data and pods. The name is empty for an object of an owner of another
-// kind.
+// OwnerOf returns the namespace and name of the resource of a kind that an object belongs to. The resource is the
+// object's controller. If the object has no controller of this kind, it is the resource in the labels, as for retained
+// data and pods. The name is empty if the object belongs to a resource of another kind.
 func OwnerOf(kind schema.GroupKind, object metav1.Object) types.NamespacedName {
 	found := types.NamespacedName{Namespace: object.GetNamespace()}
 	if ref := metav1.GetControllerOfNoCopy(object); ref != nil {

@@ -63,7 +63,8 @@ func rows(t *testing.T) []row {
 	return all
 }
 
-// The function read_secret has this rule, too, with identical text in each chart's scripts. Only the operator checks UTF-8.
+// The function read_secret in the charts' scripts has the rule of contract.CleanSecret, except the check of UTF-8. The
+// text of the function is the same in all scripts.
 func TestScriptsHaveTheRule(t *testing.T) {
 	t.Parallel()
 	function := ""
@@ -101,7 +102,8 @@ func TestScriptsHaveTheRule(t *testing.T) {
 	assert.Assert(t, ran > 0, "this machine has no shell")
 }
 
-// Cached passwords of Secrets that no resource names are dropped.
+// Read removes values from the cache that were read five minutes ago, so passwords that no resource uses do not stay
+// there.
 func TestWhatWasReadIsForgotten(t *testing.T) {
 	t.Parallel()
 	r := NewUserSecrets()

@@ -73,9 +73,9 @@ func LacksNoPrune(o metav1.Object) bool {
 	return false
 }
 
-// IsRetained reports whether an object of the operator outlives its resource: the object has no owner. A claim that a StatefulSet made from
-// its template has no AnnotationPolicy. Any other object without that annotation has lost its owner reference, and gets the reference
-// again.
+// IsRetained reports whether an object of the operator outlives its resource. Such an object has no owner. It has
+// AnnotationPolicy, or it is a claim that a StatefulSet made from its template. Any other object without an owner has
+// lost its owner reference, and the operator sets the reference again.
 func IsRetained(o metav1.Object, isClaim bool) bool {
 	labels := o.GetLabels()
 	if len(o.GetOwnerReferences()) > 0 || labels[LabelManagedBy] != ManagedBy || labels[LabelInstance] == "" {

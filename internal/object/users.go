@@ -23,9 +23,9 @@ const (
 // Lookup returns the live object of a kind and name, or nil.
 type Lookup func(kind, name string) (*unstructured.Unstructured, error)
 
-// UserSecrets reads users' Secrets that plans depend on. Containers get the values in the environment, where a trailing newline cannot be
-// removed, so a Secret with such a value is copied. UserSecrets caches values for some minutes, because each pass makes a plan. It is safe
-// for concurrent use.
+// UserSecrets reads users' Secrets that plans depend on. Containers get the values in the environment, where a trailing
+// newline cannot be removed, so a Secret with such a value is copied. UserSecrets caches values for some minutes,
+// because each reconciliation makes a plan. It is safe for concurrent use.
 type UserSecrets struct {
 	Now func() time.Time
 
@@ -78,7 +78,7 @@ func (r *UserSecrets) Read(namespace, name string, lookup Lookup, keys ...string
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.known, func(_ string, old userSecret) bool { return known.at.Sub(old.at) >= untilClean }) // also those of deleted resources
+	maps.DeleteFunc(r.known, func(_ string, old userSecret) bool { return known.at.Sub(old.at) >= untilClean }) // drops outdated values, also those of deleted resources
 	r.known[id] = known
 	return known.values, known.isCut, known.err
 }

@@ -133,8 +133,8 @@ func culprit(c health.Culprit) *dsv1.Culprit {
 	return &dsv1.Culprit{Kind: c.Kind, Name: c.Name, Reason: c.Reason}
 }
 
-// waiting names the components for which a component waits, and the objects in them that are not ready. before has the components for which
-// it may wait.
+// waiting names the components for which a component waits, and the objects in them that are not ready. before has the
+// status of all earlier components.
 func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	what := "waits for "
 	switch {
@@ -153,7 +153,8 @@ func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	return what + strings.Join(names, ", ")
 }
 
-// firstReady returns the first known readiness of the database, or nil. The status stores it when the database leaves the phase Running.
+// firstReady returns the first known time at which the database was ready, or nil. This time is stored in the status
+// when the database leaves the phase Running.
 func firstReady(known *dsv1.ComponentStatus) *metav1.Time {
 	switch {
 	case known.Kind != string(component.StatefulSet) && known.Kind != string(component.Deployment):
@@ -216,8 +217,8 @@ const (
 	managed = "Managed"
 )
 
-// delay describes a temporary reason why a component is not ready, if no other field has it. For pods that are only starting, it returns
-// "".
+// delay describes a temporary reason why a component is not ready, if no other field of the status shows it. If pods
+// are only starting, it returns "".
 func delay(c reconcile.PartSeen) string {
 	switch {
 	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:

@@ -120,8 +120,8 @@ func TestWhatAComponentWaitsFor(t *testing.T) {
 	assert.DeepEqual(t, componentStatus(failed, &dsv1.ComponentStatus{}).WaitsFor, []string(nil))
 }
 
-// If an object of a paused DataService is deleted, the condition names the object. If the object is unknown, the condition names the
-// problem.
+// If an object of a paused DataService is deleted, the condition Degraded names the object. If the name of the object
+// is unknown, the condition only states that one of the component's objects is missing.
 func TestAMissingObjectIsTold(t *testing.T) {
 	t.Parallel()
 	unnamed := up
@@ -171,8 +171,9 @@ func TestTheTimeOfAPhase(t *testing.T) {
 	assert.DeepEqual(t, at(Compute(*old, see(broken), later)), &later)
 }
 
-// Neither a workload's conditions nor a pod's state shows these two faults. While the component starts, the message names the object to
-// examine. A pod that only needs time to start is not reported.
+// While a component starts, its message names missing pods of a StatefulSet, and a third party that does not answer the
+// check. No condition of a workload and no state of a pod shows these problems. A pod that is only starting is not
+// reported.
 func TestWhatMayPassByItselfIsTold(t *testing.T) {
 	t.Parallel()
 	set := health.Culprit{Kind: "StatefulSet", Name: "auth", Reason: health.ReasonPodsMissing}
@@ -236,7 +237,7 @@ func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 	}
 }
 
-// In MESSAGE, a claim that has been unbound for some seconds, and refused pods, come before the order of components.
+// If a claim has been unbound for some seconds, or pods are refused, MESSAGE names this before it lists the components.
 func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	t.Parallel()
 	unbound := health.State{Desired: 1, Hint: "PersistentVolumeClaim data: it is not bound", HintCulprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: health.ReasonNotBound}}
@@ -256,7 +257,8 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	}
 }
 
-// An autoscaler that has not worked for five minutes is reported, also in MESSAGE. Until then, another pass is requested.
+// If an autoscaler has not worked for five minutes, the component's message and MESSAGE report this. Until then,
+// another reconciliation is requested.
 func TestAutoscalerIsNamed(t *testing.T) {
 	t.Parallel()
 	c := seenOf("auth", up)

@@ -64,8 +64,9 @@ func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) strin
 	return dsv1.ReasonComponentsNotReady
 }
 
-// operatorChange sets the condition about a change that the operator causes. A turn ends when every component is ready in its new revision.
-// The message of a waiting resource stays until its reason changes: otherwise the message would change with the turns of other resources.
+// operatorChange sets the condition about a change that the operator causes. A DataService makes such a change in its
+// turn, which ends when every component is ready in its new revision. While a DataService waits, the message changes
+// only with the reason. Otherwise the message would change with each turn of another DataService.
 func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool, now metav1.Time) []metav1.Condition {
 	before := meta.FindStatusCondition(conditions, dsv1.ConditionOperatorChange)
 	hadTurn := before != nil && before.Status == metav1.ConditionTrue
@@ -90,8 +91,8 @@ func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool,
 	return conditions
 }
 
-// tellSwitch sets the condition about a switch to another database while a switch is in progress. Without an observation, it keeps the
-// condition.
+// tellSwitch sets the condition about a switch to another database, and removes it after the switch. If the databases
+// were not observed, it does not change the condition.
 func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) {
 	var v *backup.Verdict
 	switch {
@@ -103,7 +104,7 @@ func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, see
 	v.Set(reconcile.Conditions{List: conditions, Generation: seen.Generation, Now: now}, dsv1.ConditionDatabaseSwitch)
 }
 
-// ofData are the reasons of problems with data. They take precedence, because a user must act on them first.
+// ofData lists the reasons of problems with data. They take precedence, because a user must act on them first.
 var ofData = []string{
 	dsv1.ReasonDataLost, dsv1.ReasonVolumeBeingDeleted, dsv1.ReasonServerVersionRefused, dsv1.ReasonVolumeReplaced, dsv1.ReasonVolumeUnreadable,
 }

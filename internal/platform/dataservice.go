@@ -58,7 +58,7 @@ type Kind struct {
 	client    client.Client
 	jobs      backup.Reader
 	originals cache.Cache // metadata of the original operator's objects; nil for none
-	contents  *contents   // of users' Secrets and ConfigMaps; nil for a caller that only plans
+	contents  *contents   // digests of users' Secrets and ConfigMaps; nil for a caller that only plans
 	// connections maps a DataService's NamespacedName to the last connection of MongoDB that was found to be in use.
 	connections sync.Map
 }
@@ -202,7 +202,8 @@ func declaredDatabase(ds *dsv1.DataService, c *component.Component) mysql.Declar
 	return d
 }
 
-// planDatabase plans the record of the database in use, the form of its objects, and the services that use it.
+// planDatabase adds the record of the database in use to a plan, and the guard to the database's pods. During a switch
+// to another database, it plans the services that use the database without pods.
 func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, result *reconcile.Plan, databases *mysql.Databases, h *Hibernation, in reconcile.Inputs) error {
 	c := graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.Managed { // a MySQLCluster protects its data itself
@@ -263,9 +264,9 @@ func texts(names []dsv1.ComponentName) []string {
 	return result
 }
 
-// knownRevision returns the revision of a component that was applied last, from the status. The engine detects a new revision by comparing
-// this revision with the plan. So another writer's change of the status can affect which objects are held back.
-// revision. So a foreign write of the status has an effect on the objects that are held back.
+// knownRevision returns the revision of a component that was applied last, from the status. The engine detects a new
+// revision by comparing this revision with the plan. So if another writer changes the status, the engine may hold back
+// other objects.
 func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 	for _, known := range ds.Status.Components {
 		if known.Name == string(c.Name) {
@@ -275,23 +276,26 @@ func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 	return ""
 }
 
-// podsShown is the delay until the next pass if a workload counts a pod as ready that is not ready in the cache yet: the pod's event
-// triggers no pass.
+// podsShown is the delay until the next reconciliation if a workload counts a pod as ready before the cache shows the
+// pod as ready. The later event of the pod triggers no reconciliation.
 const podsShown = time.Second
 
-// Decide returns the next step or the time of the next pass, in this order:
+// Decide returns the next step (a change of the running system), or the time of the next reconciliation. The first case
+// that applies decides:
 //
-//   - while the platform hibernates: the end of its pods;
-//   - while a single server becomes several members, and during a switch
-//     between databases: its next write;
-//   - during an import: whether it must end;
-//   - while the database's workload is ready, but its pod is not ready in the
-//     cache, so that its data cannot be recorded: another pass;
-//   - after a gap in the binary log: a backup;
-//   - for a backup Job that other containers keep from ending: its deletion;
-//   - while the latest moments cannot be restored, a backup may become overdue,
-//     a StatefulSet starts, an autoscaler cannot work, or a changed Secret of a
-//     user may have to restart pods: another pass.
+//   - The platform hibernates: wait until its pods have ended.
+//   - A single server becomes several members, or the DataService switches to another database: the next write of that
+//     change.
+//   - An import runs: the write that requests its cut-over, or revokes the request.
+//   - The workload of the database is ready, but the cache does not show its pod as ready: reconcile again, because the
+//     data cannot be recorded yet.
+//   - The binary log has a gap: make a backup.
+//   - Other containers keep the Job of a backup from ending: delete the Job.
+//   - The latest moments cannot be restored, a backup may become overdue, a StatefulSet starts, or an autoscaler cannot
+//     work: reconcile again.
+//
+// With spec.rollout.restartOnChange, Decide also requests a reconciliation that reads users' Secrets and ConfigMaps
+// again.
 func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observation) reconcile.Decision {
 	next := k.decide(ds, seen, obs)
 	if ds.Spec.Rollout.RestartOnChange && !obs.Hibernation.IsActive() && (next.LookAgain == 0 || next.LookAgain > contentsKnown) {
@@ -334,9 +338,9 @@ func (k *Kind) decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observ
 	return reconcile.Decision{LookAgain: startsSeen(ds, seen.Parts)}
 }
 
-// decideSwitch returns the decision while a single server becomes several members, and during a switch. It returns nil if another decision
-// must come first: services without pods wait for an import, which waits for its cut-over. So if the switch has nothing to write, the
-// import continues.
+// decideSwitch returns the decision while a single server becomes several members, or during a switch to another
+// database; otherwise nil. If the switch has nothing to write and an import runs, it also returns nil, so that the
+// import continues: the services wait for the import.
 func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcile.Decision {
 	next := &reconcile.Decision{LookAgain: podsShown}
 	switch d := obs.Databases; {
@@ -355,8 +359,8 @@ func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcil
 	return next
 }
 
-// startsSeen returns the delay until the next pass while a StatefulSet starts, or an autoscaler cannot work; otherwise 0. That pass detects
-// a StatefulSet that misses StartDeadline, a claim that misses BindDeadline, or an autoscaler that misses AutoscalerDeadline.
+// startsSeen returns the delay until the next reconciliation while a StatefulSet starts, or an autoscaler cannot work;
+// otherwise 0. The next reconciliation detects a missed StartDeadline, BindDeadline or AutoscalerDeadline.
 func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Duration) {
 	shows := func(part reconcile.PartSeen, text string) bool {
 		return slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == part.Name && c.Message == text })

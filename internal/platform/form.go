@@ -15,19 +15,20 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// form is the form in which the mysql of a DataService is planned: a single server or several members. It differs from the declared form
-// while the form changes, and if several members remain although a single server is declared.
+// form has the planned form of the mysql of a DataService: a single server, or several members. The planned form
+// differs from the declared form while a single server becomes several members. It also differs if several members
+// remain although a single server is declared.
 type form struct {
 	*mysql.Form // nil if there is no mysql
 
 	stage mysql.Stage
-	// ds is the DataService in the planned form. graph is its graph.
+	// ds is the DataService with the planned form instead of the declared one. graph is the graph of ds.
 	ds    *dsv1.DataService
 	graph *component.Graph
-	// declared is the DataService as declared, with its graph.
+	// declared is the DataService as the user declared it. declaredGraph is its graph.
 	declared      *dsv1.DataService
 	declaredGraph *component.Graph
-	// image is the image of the wanted members; set in the stage Check.
+	// image is the image of the declared members; it is set only in the stage Check.
 	image string
 }
 
@@ -61,8 +62,8 @@ func (k *Kind) formOf(declared *dsv1.DataService, in reconcile.Inputs) (*form, e
 // becomes reports whether a single server runs and several members are declared.
 func (f *form) becomes() bool { return f.stage == mysql.StageCheck || f.stage == mysql.StageImport }
 
-// trials returns the MySQLCluster that replaces a single server, for validation. It returns an error if a MySQLCluster cannot have the
-// spec.
+// trials returns the MySQLCluster that will replace a single server, so that the API server can validate it first. It
+// returns an error if the spec has fields that a MySQLCluster does not support.
 func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Trial, error) {
 	if !f.becomes() {
 		return nil, nil
@@ -87,7 +88,7 @@ func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Tria
 	return trials, nil
 }
 
-// apply adds the objects for the form of mysql to a plan, and sets the database in use in obs.
+// apply adds the objects of the planned form to a plan, and sets the state of the database in obs.
 func (f *form) apply(result *reconcile.Plan, obs *Observation, in reconcile.Inputs) error {
 	c := f.graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.ThirdParty {

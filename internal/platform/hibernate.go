@@ -242,7 +242,7 @@ func (h *Hibernation) keep(part *reconcile.Part) (err error) {
 	return err
 }
 
-// wake plans the parts of a platform that has hibernated with their earlier numbers of pods.
+// wake plans the parts of a platform after its hibernation. Each part gets the number of pods that it had before.
 func wake(parts []reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
 	for i := range parts {
 		is, err := halt.Hibernation.IsAny(parts[i].Objects, liveIn(in))

@@ -77,7 +77,8 @@ func (s *sleeper) inputs() reconcile.Inputs {
 	}
 }
 
-// apply makes a plan the existing objects, to the extent to which the operator would write the objects.
+// apply replaces the existing objects by those of a plan. Like the operator, it does not write the objects of a part
+// that keeps running, except its CronJobs.
 func (s *sleeper) apply(planned *reconcile.Plan) {
 	s.Helper()
 	for i := range planned.Parts {
@@ -209,7 +210,8 @@ func TestBornHibernated(t *testing.T) {
 	}
 }
 
-// A platform hibernates only after work on the data has ended. After pods were stopped, work is no longer waited for.
+// Hibernation begins only after work on the data (a switch, an import, a restore) has ended. After pods were stopped,
+// the hibernation waits for no other work.
 func TestHibernationWaits(t *testing.T) {
 	t.Parallel()
 	halted := func(s *sleeper) {
@@ -274,7 +276,7 @@ func TestHibernationKeepsDataInDanger(t *testing.T) {
 	assert.Equal(t, planned.Parts[0].Doubt.Culprit.Reason, mysql.ReasonVolumeBeingDeleted)
 }
 
-// The status has the stage, and the data in danger.
+// The status shows the stage of the hibernation, and a problem with data.
 func TestStatusOfHibernation(t *testing.T) {
 	t.Parallel()
 	asleep := func(name string, remains ...string) reconcile.PartSeen {

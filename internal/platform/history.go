@@ -13,8 +13,8 @@ import (
 
 var _ reconcile.Historian[*dsv1.DataService] = &Kind{}
 
-// Revision returns the revision to store for a DataService. If a DataService has no history, its first revision is stored with its next
-// change, so that an upgrade of the operator writes nothing.
+// Revision returns the revision to store for a DataService. If a DataService has no history yet, nothing is stored
+// before its spec changes, so that an upgrade of the operator writes nothing.
 func (*Kind) Revision(ds *dsv1.DataService) (*appsv1.ControllerRevision, int64, error) {
 	h := ds.Status.History
 	switch {

@@ -90,7 +90,7 @@ func TestConfirmMongoDB(t *testing.T) {
 			assert.Equal(t, reads, test.reads)
 			assert.Equal(t, state.Problem, test.problem)
 			assert.Equal(t, state.Hint, test.hint)
-			if isConfirmed := state.Settled && test.fails == nil; isConfirmed { // confirmed once, and not again
+			if isConfirmed := state.Settled && test.fails == nil; isConfirmed { // after a success, another call reads nothing
 				again, err = confirm([]*unstructured.Unstructured{resource}, &state)
 				assert.NilError(t, err)
 				assert.Assert(t, !again && state.Settled)

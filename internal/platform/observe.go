@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Observation holds all observations that are not about components: of the backup pods, and of the agent of an import. Running servers are
-// not queried.
+// Observation holds the state of databases, backups, restores and imports. It comes from objects and pods, and from the
+// agent of an import. The operator does not query running servers.
 type Observation struct {
 	Backups mysql.Observed
 	// Databases is the state of the databases; nil if none runs in the cluster.
@@ -31,16 +31,16 @@ type Observation struct {
 	Import *mysql.Import
 	// Hibernation is the state of the hibernation; nil if spec.hibernate is not set.
 	Hibernation *Hibernation
-	// AfterGap is the Job to create because the binary log has a gap; nil for none.
+	// AfterGap is the Job of a backup that must be created because the binary log has a gap; nil for none.
 	AfterGap *batchv1.Job
 }
 
-// backupsSeen is the delay until the next pass while the latest moments cannot be restored. Neither a report nor the progress of the
-// archive triggers a pass.
+// backupsSeen is the delay until the next reconciliation while the latest moments cannot be restored. No event triggers
+// it when a backup pod reports a result or the archive progresses.
 const backupsSeen = 15 * time.Second
 
-// backupsDue is the delay until the next pass that checks whether a backup is overdue, cannot start, or cannot end. These states trigger no
-// event.
+// backupsDue is the delay until the next check whether a backup is overdue, cannot start, or cannot end. No event
+// reports these states.
 const backupsDue = 30 * time.Second
 
 // Observe reads backup pods from the cache.

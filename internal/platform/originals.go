@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Watch triggers a pass over a DataService when an object of the original operator is deleted or changes its owner. A new object triggers
-// no pass: if it conflicts, an object of this operator exists already.
+// Watch triggers a reconciliation of a DataService when an object of the original operator is deleted or changes its
+// owner. A new object triggers none: if it conflicts, an object of this operator exists already.
 func (k *Kind) Watch(b *builder.Builder) {
 	if k.originals == nil {
 		return

@@ -11,7 +11,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// takesItsData reports whether deleting a resource deletes its data. For an EtcdCluster or a MySQLCluster, it does not.
+// takesItsData reports whether the data of a resource is deleted with the resource. The data of an EtcdCluster or a
+// MySQLCluster stays.
 func takesItsData(cluster *unstructured.Unstructured) bool {
 	finalizers, _, _ := unstructured.NestedString(cluster.Object, "spec", "finalizers")
 	return finalizers == "foreground"

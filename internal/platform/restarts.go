@@ -54,7 +54,7 @@ func usesOf(workload *unstructured.Unstructured) ([]use, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
 		return nil, fmt.Errorf("read the pods of %s %s: %w", workload.GetKind(), workload.GetName(), err)
 	}
-	found := map[use]bool{} // with isOptional unset -> whether it is optional
+	found := map[use]bool{} // key: a use without isOptional; value: true if it is optional in all places
 	add := func(kind, name string, optional *bool) {
 		key, is := use{kind: kind, name: name}, optional != nil && *optional
 		if before, known := found[key]; name != "" {
@@ -120,7 +120,8 @@ func addVolume(v *corev1.Volume, add func(kind, name string, optional *bool)) {
 	}
 }
 
-// contents caches sums of the contents of users' Secrets and ConfigMaps, because each pass makes a plan. It is safe for concurrent use.
+// contents caches the SHA-256 sums of users' Secrets and ConfigMaps, because each reconciliation makes a plan. It is
+// safe for concurrent use.
 type contents struct {
 	now func() time.Time
 
@@ -128,7 +129,8 @@ type contents struct {
 	known map[string]content
 }
 
-// content is the sum of an object; "" if it does not exist. isOwn reports whether the operator manages the object.
+// content has the sum of one Secret or ConfigMap; "" if the object does not exist. isOwn reports whether the operator
+// manages the object.
 type content struct {
 	sum   string
 	isOwn bool
@@ -154,7 +156,7 @@ func (c *contents) read(namespace string, u use, lookup object.Lookup) content {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.known, func(_ string, old content) bool { return known.at.Sub(old.at) >= contentsKnown }) // also those of deleted resources
+	maps.DeleteFunc(c.known, func(_ string, old content) bool { return known.at.Sub(old.at) >= contentsKnown }) // drops outdated sums, also those of deleted resources
 	c.known[id] = known
 	return known
 }
@@ -173,15 +175,16 @@ type restarts struct {
 	contents *contents
 	ds       *dsv1.DataService
 	in       reconcile.Inputs
-	key      string                       // of digests
-	secrets  []*unstructured.Unstructured // of the plan
+	key      string                       // key of the digests
+	secrets  []*unstructured.Unstructured // Secrets of the plan
 
-	read  map[use]bool // what this plan has read
-	isAny bool         // whether the revision of a part changes although the operator does not change it
+	read  map[use]bool // objects that this plan has read
+	isAny bool         // true if the revision of a part may change for another reason than a new version of the operator
 }
 
-// plan adds to the workloads of a part the digests of the contents that their pods use, and restarts the pods if a content changed. Without
-// spec.rollout.restartOnChange, and while nothing may be restarted, it only keeps the last restart: its removal would be another one.
+// plan adds digests of the Secrets and ConfigMaps that pods use to the workloads of a part. If one of these objects has
+// changed, plan restarts the pods by a new annotation. Without spec.rollout.restartOnChange, it keeps the last
+// annotation, because its removal would restart the pods again.
 func (r *restarts) plan(part *reconcile.Part) error {
 	if part.Name == mysql.Component {
 		return nil
@@ -225,8 +228,8 @@ func (r *restarts) plan(part *reconcile.Part) error {
 	return nil
 }
 
-// compare returns the new digests of the contents that a workload's pods use, and the cause of their last restart. The digest of an object
-// that was deleted or cannot be read stays: the same content restarts nothing when it is back.
+// compare returns the new digests for a workload, and the cause of the last restart of its pods. If an object was
+// deleted or cannot be read, its digest is kept: pods do not restart when the same object comes back.
 func (r *restarts) compare(part *reconcile.Part, o, live *unstructured.Unstructured, known map[string]string, cause string) (map[string]string, string, error) {
 	if r.contents == nil || r.ds.Spec.Paused || r.ds.Spec.Hibernate {
 		return known, cause, nil
@@ -264,7 +267,8 @@ func (r *restarts) compare(part *reconcile.Part, o, live *unstructured.Unstructu
 	return next, cause, nil
 }
 
-// digest returns the digest of a content; "" if it is unknown, or if the operator manages it.
+// digest returns the digest of a Secret or ConfigMap. It returns "" if the content is unknown, or if the operator
+// manages the object.
 func (r *restarts) digest(u use) (string, error) {
 	sum, err := r.sum(u)
 	switch {
@@ -280,7 +284,8 @@ func (r *restarts) digest(u use) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)[:8]), nil
 }
 
-// isManaged is the sum of an object that the operator manages: it restarts pods itself where that is needed.
+// isManaged replaces the sum of an object that the operator manages: the operator itself restarts pods that need its
+// changes.
 const isManaged = "managed"
 
 func (r *restarts) sum(u use) (string, error) {

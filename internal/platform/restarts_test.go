@@ -55,13 +55,13 @@ func newRestarter(t *testing.T) *restarter {
 	return s
 }
 
-// own replaces a Secret of the operator that its cache does not show yet.
+// own creates the operator's Secret "own", which the operator's cache does not show yet.
 func (s *restarter) own(value string) {
 	s.write("Secret own", value)
 	s.users["Secret own"].SetLabels(map[string]string{object.LabelManagedBy: object.ManagedBy})
 }
 
-// write replaces an object of the user by another one with some content.
+// write replaces a user's object by a new object with this content.
 func (s *restarter) write(id, value string) {
 	kind, name, _ := strings.Cut(id, " ")
 	s.users[id] = &unstructured.Unstructured{Object: map[string]any{
@@ -69,7 +69,7 @@ func (s *restarter) write(id, value string) {
 	}}
 }
 
-// next plans after the contents of users' objects may be read again, and applies the plan.
+// next advances the clock so that users' objects are read again, makes a plan, and applies it.
 func (s *restarter) next() (*reconcile.Plan, *reconcile.Part) {
 	s.Helper()
 	s.now = s.now.Add(contentsKnown)
@@ -102,7 +102,7 @@ func (s *restarter) next() (*reconcile.Plan, *reconcile.Part) {
 	return nil, nil
 }
 
-// template returns the pod template of reports.
+// template returns the pod template of the service named reports.
 func (s *restarter) template() string {
 	s.Helper()
 	template, _, err := unstructured.NestedMap(s.objects["Deployment reports"].Object, "spec", "template")
@@ -112,7 +112,8 @@ func (s *restarter) template() string {
 	return string(text)
 }
 
-// restarts plans, and reports whether the pods of reports get another template. It compares that with the revision and the reason.
+// restarts makes the next plan, and returns the reason for which the pods of reports restart, or "". It checks that the
+// pod template changes only with such a reason.
 func (s *restarter) restarts() string {
 	s.Helper()
 	before := s.template()
@@ -174,7 +175,8 @@ func (s *restarter) scale(n int64) {
 	s.objects["Deployment reports"] = o
 }
 
-// A digest that becomes known restarts nothing: neither with the field, nor when a Secret is readable again or exists for the first time.
+// Pods do not restart when the operator computes a digest for the first time: when restartOnChange is set, when a
+// Secret becomes readable, or when a Secret is created.
 func TestRestartNeedsAKnownContent(t *testing.T) {
 	t.Parallel()
 	s := newRestarter(t)
@@ -201,7 +203,7 @@ func TestRestartNeedsAKnownContent(t *testing.T) {
 	assert.Equal(t, plain.GetAnnotations()[object.AnnotationContents], "")
 }
 
-// A Secret that was deleted, and created again with other content, restarts the pods.
+// If a Secret was deleted, and was created again with other content, the pods restart.
 func TestRestartAfterAReplacement(t *testing.T) {
 	t.Parallel()
 	s := newRestarter(t)
@@ -219,7 +221,7 @@ func TestRestartAfterAReplacement(t *testing.T) {
 	assert.Equal(t, s.restarts(), "")
 }
 
-// The operator reads an object once a minute, however many passes there are.
+// The operator reads an object at most once a minute, even if it reconciles more often.
 func TestRestartReadsOnceAMinute(t *testing.T) {
 	t.Parallel()
 	s := newRestarter(t)
@@ -233,7 +235,8 @@ func TestRestartReadsOnceAMinute(t *testing.T) {
 	assert.Equal(t, s.reads, 2*reads)
 }
 
-// Pods of a platform that wakes up begin with the new contents.
+// If a Secret changes while the platform hibernates, the pods start with the new content, and do not restart after
+// that.
 func TestRestartAfterHibernation(t *testing.T) {
 	t.Parallel()
 	s := newRestarter(t)
@@ -251,7 +254,7 @@ func TestRestartAfterHibernation(t *testing.T) {
 	assert.Equal(t, s.restarts(), "restarts because of a change of Secret database")
 }
 
-// The digests do not help to guess a password: they depend on a key that only the platform's Secret has.
+// The digests do not help to guess a password, because they depend on a secret key.
 func TestRestartDigestsHaveAKey(t *testing.T) {
 	t.Parallel()
 	digests := func() string {
@@ -266,7 +269,7 @@ func TestRestartDigestsHaveAKey(t *testing.T) {
 	assert.Assert(t, first != second)
 }
 
-// No spec makes the operator read without end.
+// For one DataService, the operator reads at most maxContents objects within a minute, whatever the spec is.
 func TestRestartReadsABoundedNumber(t *testing.T) {
 	t.Parallel()
 	s := newRestarter(t)
@@ -283,7 +286,7 @@ func TestRestartReadsABoundedNumber(t *testing.T) {
 	assert.Equal(t, s.reads, maxContents, "within a minute")
 }
 
-// The operator looks again without an event, because it watches no object of a user.
+// With restartOnChange, the operator reconciles again after contentsKnown, because it does not watch users' objects.
 func TestRestartLooksAgain(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{}
@@ -293,7 +296,7 @@ func TestRestartLooksAgain(t *testing.T) {
 	assert.Equal(t, (&Kind{}).Decide(ds, reconcile.PlanSeen{}, &Observation{Hibernation: &Hibernation{}}).LookAgain, podsShown)
 }
 
-// The status names the reason until the pods are ready.
+// The status names the reason of a restart until the pods are ready.
 func TestRestartShowsItsReason(t *testing.T) {
 	t.Parallel()
 	const reason = "restarts because of a change of Secret database"

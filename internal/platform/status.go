@@ -23,7 +23,7 @@ type StatusInput struct {
 	Generation int64
 	Paused     bool
 	Deleting   bool
-	Pace       *reconcile.Pace // result of the request for a turn; nil if none was needed
+	Pace       *reconcile.Pace // answer of the rollout queue; nil if no turn was needed
 	Kept       bool            // the spec of this generation was added to the history
 	Failure    *reconcile.Failure
 	Components []reconcile.PartSeen // in the order of the graph; empty without a plan
@@ -64,8 +64,8 @@ func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv
 	return next
 }
 
-// history returns the history after an observation. A history begins with the first change under an operator that stores histories. Nothing
-// is written for a DataService that does not change.
+// history returns the history after an observation. The history begins with the first change of the spec. So an upgrade
+// from an operator without histories writes nothing.
 func history(prev dsv1.DataServiceStatus, seen StatusInput, ready bool) *dsv1.History {
 	if prev.History == nil && prev.ObservedGeneration == seen.Generation {
 		return nil
@@ -195,8 +195,8 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		return seen.Hibernation.message()
 	}
 	for _, c := range next.Components {
-		// Some messages come first, regardless of the order: those of components for which others wait, and those about an autoscaler or a
-		// claim that differs from the spec.
+		// Two sorts of messages come first, in any component: messages of a component that changes, for which others
+		// may wait, and messages about a claim or an autoscaler.
 		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") || strings.HasPrefix(c.Message, "HorizontalPodAutoscaler ") {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}

@@ -151,7 +151,7 @@ func scenarios() map[string]scenario {
 		"nothing started":  {[]StatusInput{see(held("mysql", "eureka"), held("auth", "mysql"))}, dsv1.PhasePending, "0/2", "mysql->auth", working},
 		"creating":         {[]StatusInput{see(seenOf("mysql", starting), held("auth", "mysql"))}, dsv1.PhaseCreating, "0/2", "[mysql]->auth", working},
 		"half created":     {[]StatusInput{see(seenOf("mysql", starting), held("auth", "mysql")), see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseCreating, "1/2", "mysql->[auth]", working},
-		// A running platform that has lost its status is not Creating.
+		// If a running platform has lost its status, its new phase is Running, not Creating.
 		"running":                     {[]StatusInput{well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
 		"updating":                    {[]StatusInput{well, see(seenOf("mysql", up), revised(seenOf("auth", starting)))}, dsv1.PhaseUpdating, "1/2", "mysql->[auth]", working},
 		"updating, held back":         {[]StatusInput{well, see(revised(seenOf("mysql", starting)), reconcile.PartSeen{Name: "auth", Revision: "r2", Exists: true, Health: up, WaitsFor: []string{"mysql"}})}, dsv1.PhaseUpdating, "0/2", "[mysql]->auth", working},
@@ -238,8 +238,8 @@ func TestArrows(t *testing.T) {
 	assert.Equal(t, Arrows(nil), "")
 }
 
-// The history records the specs that were stored, and those that were observed ready. For a DataService that an older operator created, it
-// is empty until the next change, so that an upgrade writes no status.
+// The history has the generation of the last stored spec, and the last generation that was ready. If an older operator
+// created the DataService, the history is nil until the next change, so that an upgrade writes no status.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	well, ill := []reconcile.PartSeen{seenOf("auth", up)}, []reconcile.PartSeen{seenOf("auth", starting)}
@@ -271,7 +271,7 @@ func TestHistory(t *testing.T) {
 	assert.DeepEqual(t, old, &dsv1.History{Generation: 3, ReadyGeneration: 2})
 }
 
-// Metrics have the longest intervals of backups and checks, computed in the time zone of the schedule.
+// Metrics have the longest interval between two backups, and between two checks, in the time zone of the schedule.
 func TestPausesOfBackups(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{
@@ -284,8 +284,8 @@ func TestPausesOfBackups(t *testing.T) {
 	assert.Equal(t, shown.VerifyEvery, 25*time.Hour)
 }
 
-// The status stores the first readiness of the database when the database leaves the phase Running, and keeps it: an unchanged status is
-// not written.
+// When the database leaves the phase Running, the status stores the time at which the database was ready first, and
+// keeps it. While the phase stays Running, nothing is stored, because a status at rest must not be written.
 func TestFirstReady(t *testing.T) {
 	t.Parallel()
 	first, later := metav1.Unix(100, 0), metav1.Unix(200, 0)

@@ -70,8 +70,8 @@ func isHibernating(s *dsv1.DataServiceStatus) bool {
 	return s.Phase == dsv1.PhaseHibernating || s.Phase == dsv1.PhaseHibernated
 }
 
-// summarizeSwitch adds a switch of the database: its step, or the action that a user must take. It omits the list of remaining pods,
-// because that list changes with each pod that ends.
+// summarizeSwitch adds a switch to another database to a summary: its step, or the action that a user must take. It
+// omits the list of remaining pods, because that list changes with each pod that ends.
 func summarizeSwitch(summary *reconcile.Summary, c *metav1.Condition) {
 	if c == nil {
 		return
@@ -84,7 +84,8 @@ func summarizeSwitch(summary *reconcile.Summary, c *metav1.Condition) {
 	summary.Problem, summary.ProblemReason, summary.ProblemField = text, c.Reason, "status.conditions"
 }
 
-// backupsOf returns the metrics of backups. Before the first backup or check, it uses the time of the condition instead.
+// backupsOf returns the metrics of backups. Before the first backup or check, it uses the time at which the condition
+// was set.
 func backupsOf(ds *dsv1.DataService) *metrics.Backups {
 	healthy := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionBackupHealthy)
 	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil || ds.Status.Backup == nil || healthy == nil || isHibernating(&ds.Status) {

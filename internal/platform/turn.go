@@ -20,7 +20,7 @@ var _ reconcile.Paced[*dsv1.DataService] = &Kind{}
 // is applied together with the user's change.
 func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *reconcile.Plan) bool {
 	s := &ds.Status
-	rests := func(phase dsv1.Phase) bool { // an autoscaler may scale at any time
+	rests := func(phase dsv1.Phase) bool { // scaling also counts as rest, because an autoscaler may scale at any time
 		return phase == dsv1.PhaseRunning || phase == dsv1.PhaseScaling || phase == dsv1.PhaseDegraded
 	}
 	isBusy := func(c dsv1.ComponentStatus) bool { return !rests(c.Phase) }

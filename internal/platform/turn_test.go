@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// A turn is requested, granted, used and ended. A DataService that waits for its turn is as ready as before.
+// The condition shows a turn from its request to its end. While a DataService waits for its turn, it stays Ready.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	status := Compute(dsv1.DataServiceStatus{}, StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", up)}}, noon)
@@ -68,7 +68,7 @@ func TestTurn(t *testing.T) {
 	assert.Equal(t, turn(), "none")
 }
 
-// A change by the user, and a repair, need no turn.
+// IsChangedByOperator is false for a change by the user, and for a repair.
 func TestIsChangedByOperator(t *testing.T) {
 	t.Parallel()
 	rests := func() *dsv1.DataService {

@@ -148,7 +148,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// The database's volume is deleted with the component only if the spec requests that. The diff then names the volume.
+// If the spec requests that the database's volume is deleted with the component, the diff names the volume. Otherwise
+// it deletes no volume.
 func TestDataThatGoesIsNamed(t *testing.T) {
 	t.Parallel()
 	const without = `{uuc: {thirdParty: {url: "https://id.example.com/duc"}}}`
@@ -228,7 +229,8 @@ func TestEntries(t *testing.T) {
 	assert.ErrorContains(t, err, "known to have been ready")
 }
 
-// Fields about the present state keep their values, no volume shrinks, and a masked password is refused.
+// Spec keeps the present values of some fields, such as paused, and shrinks no volume. If the history has a password
+// only in masked form, and the present spec lacks the password, Spec returns an error.
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -264,7 +266,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// normal returns a spec in the form in which the API's Go types encode it.
+// normal decodes a spec into the API's Go type and encodes it again, so that two specs can be compared.
 func normal(t *testing.T, text string) (spec map[string]any) {
 	t.Helper()
 	data, err := json.Marshal(&revised(t, text).Spec)

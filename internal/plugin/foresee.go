@@ -53,7 +53,7 @@ func (o *Operator) Diff(ctx context.Context, r *Reader, ds *dsv1.DataService) (d
 	}
 	d = Compute(plan.OwnerOf(ds), planned, *there, o.judge)
 	if m := ds.Spec.MySQL; there.SecretsUnread && m != nil && m.ThirdParty != nil && m.ThirdParty.Password != "" {
-		d.Notes = append(d.Notes, "mysql's password is in the spec: without the right to read Secrets, restarts of its users may be shown that do not come")
+		d.Notes = append(d.Notes, "mysql's password is in the spec, and you may not read Secrets: some restarts in this diff may not happen")
 	}
 	return d, there.Objects, nil
 }

@@ -125,7 +125,7 @@ func (m *Mask) field(name string, value any) any {
 	case []any:
 		for i, inner := range value {
 			if _, ok := inner.(map[string]any); ok {
-				value[i] = m.field("", inner) // the items of a list env are not variables with a name
+				value[i] = m.field("", inner) // without the name: only the fields of a map env are variables, not the items of a list env
 			} else {
 				value[i] = m.field(name, inner)
 			}

@@ -129,7 +129,7 @@ func Pick(ds *dsv1.DataService, entries []Entry, number int64) (*Entry, error) {
 	case number == 0:
 		return nil, fmt.Errorf("no earlier spec of %s is known to have been ready: choose one of 'kubectl dataservice history %s' with --to", ds.Name, ds.Name)
 	}
-	return nil, fmt.Errorf("%s has no revision %d: 'kubectl dataservice history %s' lists those that there are", ds.Name, number, ds.Name)
+	return nil, fmt.Errorf("%s has no revision %d: 'kubectl dataservice history %s' lists the existing revisions", ds.Name, number, ds.Name)
 }
 
 // Spec returns the spec for a rollback to an entry. Some fields keep their present values: pausing, the order of rollouts, the numbers of

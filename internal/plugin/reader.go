@@ -76,8 +76,9 @@ func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.Gr
 	return found, refused, all.Wait()
 }
 
-// WithoutOptional returns the kinds in a list that every cluster serves. The missing right to list an optional kind is not reported: many
-// clusters do not serve these kinds, and the status of the DataService describes the component.
+// WithoutOptional returns the kinds of a list without those of object.Optional. If the user lacks the right to list an
+// optional kind, this is not reported: many clusters do not serve these kinds, and the status of the DataService
+// describes the component.
 func WithoutOptional(kinds []string) []string {
 	return slices.DeleteFunc(kinds, func(kind string) bool {
 		return slices.ContainsFunc(object.Optional, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })

@@ -15,8 +15,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Restore prints the progress of a restore in one line and, after the check, the restored data. Before the operator has observed the
-// restore, it returns "".
+// Restore prints the progress of a restore in one line. After the check, it also prints the restored data. If the
+// operator has not observed the restore yet, it returns "".
 func Restore(r *backupv1.DataRestore) string {
 	s := &r.Status
 	t := task{phase: s.Phase, good: backupv1.PhasePrepared, message: s.Message, facts: []string{"id " + s.ID}, warnings: s.Warnings}

@@ -22,8 +22,8 @@ var agents = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{D
 	return http.ErrUseLastResponse
 }}
 
-// StateOf returns the state that the agent of a pod serves at contract.PathState, or nil if the agent does not answer within two seconds or answers
-// something else.
+// StateOf returns the state that the agent of a pod serves at contract.PathState. It returns nil if the agent does not
+// answer within two seconds, or if the answer is not such a state.
 func StateOf[T any](ctx context.Context, ip, port string) *T {
 	address := "http://" + net.JoinHostPort(ip, port) + contract.PathState
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The limits of a status. A status contains texts from specs, pods and the API server's answers, which may be long. A status that the CRD
-// or etcd refuses for its size could never be written.
+// The limits of a status. A status contains texts from specs, pods and the API server's answers, and these texts may be
+// long. If a status is too large for the CRD or for etcd, it can never be written.
 const (
 	textLimit   = 4096 // bytes of a text
 	itemLimit   = 1024 // bytes of a text below a list

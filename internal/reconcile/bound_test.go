@@ -27,7 +27,7 @@ import (
 	"d3os.com/d3os-operator/config/crd"
 )
 
-// fill sets every text, list and map of a value: texts to one text, lists to several items.
+// fill sets every field of a value: texts to the given text, lists and maps to several items.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -52,8 +52,8 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-// In a status of any kind, every text is cut, regardless of its source: the API server refused each status with a message of 40 KB. Control
-// characters, which a terminal would execute, are removed.
+// In a status of any kind, boundStatus shortens every text: the API server refused a status with a message of 40 KB. It
+// also removes control characters, because a terminal would execute them.
 func TestStatusesOfEveryKindFit(t *testing.T) {
 	t.Parallel()
 	resources := map[string]client.Object{
@@ -107,7 +107,7 @@ func schemaOf(t *testing.T, file string) validation.SchemaValidator {
 	return validator
 }
 
-// A reason from a pod's message is changed to a form that the API accepts in a condition.
+// boundStatus changes the reason of a condition so that the API accepts it.
 func TestReasonsOfConditionsAreValid(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -129,8 +129,8 @@ func sized(name string, bytes int) *dsv1.DataService {
 	return ds
 }
 
-// Only one large resource of all kinds has a turn at a time. A small resource needs no turn. A resource that became small needs no turn
-// either.
+// Only one large resource has a turn at a time, whatever its kind. A small resource needs no turn, even if it was large
+// before.
 func TestOneLargeResourceHasATurn(t *testing.T) {
 	t.Parallel()
 	h := NewHeavy()

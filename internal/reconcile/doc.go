@@ -1,7 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile reconciles resources of any kind. Its files follow one pass:
+// Package reconcile reconciles resources of any kind. A pass is one call of Reconciler.Reconcile for one resource. The
+// files follow a pass:
 //
 //   - kinds.go is the contract of a kind: Plan, Observe, Decide, Status.
 //   - reconciler.go, setup.go and pass.go run a pass. A pass never blocks: it applies the parts that may be applied now, reports in the

@@ -57,11 +57,11 @@ type Request struct {
 	WasReady bool
 }
 
-// Apply makes the cluster follow a plan as far as possible now. It does not wait: it applies the parts that may be applied, and returns the
-// state of all parts. A watch triggers the next pass.
+// Apply makes the cluster follow a plan as far as possible now. It does not wait: it applies the parts that may be
+// applied, and returns the state of all parts. A watch triggers the next reconciliation.
 //
-// The errors are *RefusedError, *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply. With an error, the result holds
-// the state of the parts that were read before the error.
+// The errors are *RefusedError, *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply. With an
+// error, the result holds the state of the parts that were read before the error.
 func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) (PlanSeen, error) {
 	p := &pass{Engine: e, owner: request.Owner, plan: e.withoutUnserved(ctx, request.Plan), owned: request.Owned, hold: request.Hold, wasReady: request.WasReady, recorder: recorder}
 	if request.Paused {
@@ -76,7 +76,7 @@ func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) 
 	}
 	if err := p.dryRun(ctx); err != nil {
 		p.healOnly = true
-		_, _ = p.applyParts(ctx) // the error of the spec is the one to report
+		_, _ = p.applyParts(ctx) // only the error of the spec is reported
 		return PlanSeen{}, err
 	}
 	for _, secret := range p.plan.Secrets {
@@ -107,13 +107,13 @@ type pass struct {
 	plan     *Plan
 	owned    []*unstructured.Unstructured
 	recorder Recorder
-	// healOnly writes only objects with a plan that was applied before
+	// healOnly applies no new revision. If a part has a new revision, only its edited objects are corrected.
 	healOnly bool
 	hold     bool // Request.Hold
 	wasReady bool
-	missing  map[object.ID]bool // objects that did not exist at the start of the pass
+	missing  map[object.ID]bool // objects that did not exist at the start of Apply
 	ready    map[string]bool    // parts of earlier waves
-	moving   bool               // see portsMove
+	moving   bool               // Services exchange node ports; see portsMove
 	ports    sync.Mutex         // held while a Service is written during moving
 }
 
@@ -158,8 +158,8 @@ func (p *pass) applyParts(ctx context.Context) (PlanSeen, error) {
 	return seen, nil
 }
 
-// soonest returns the index of the first failure with the earliest retry, or -1 without a failure. A contested object waits for minutes
-// and must not delay other objects. An object of a newer operator ends all retries.
+// soonest returns the index of the failure with the earliest retry, or -1 if there is no failure. A contested object
+// waits for minutes and must not delay other objects. An object of a newer operator ends all retries.
 func soonest(failures []error) int {
 	found, least := -1, time.Duration(0)
 	for i, err := range failures {
@@ -243,8 +243,8 @@ func hasPods(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// applySecret applies a Secret with credentials. A Secret keeps its values if it was created after the values were planned, or if the cache
-// of a new operator does not show it yet.
+// applySecret applies a Secret with credentials. If the Secret was created after its values were planned, or if the
+// cache of a new operator did not show it, the Secret keeps its values: applySecret returns ErrPlanAgain.
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {

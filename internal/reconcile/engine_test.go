@@ -94,8 +94,8 @@ func TestNodePorts(t *testing.T) {
 	assert.Equal(t, len(nodePorts(parse(t, "{apiVersion: v1, kind: ConfigMap, "+ports))), 0)
 }
 
-// The former objects of a part stay while its new revision is not settled, or while a caller still uses the old address. Former objects
-// that would block the new objects are removed.
+// The old objects of a part stay while its new revision is not settled, or while a caller still uses the old address.
+// Old objects that would block the new objects are removed earlier.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	old := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: old}}")
@@ -152,12 +152,13 @@ func carry(t *testing.T, owner object.Owner, plan *Plan, answers interceptor.Fun
 
 var book = object.Owner{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"), Namespace: "ns", Name: "book", UID: "uid"}
 
-// Objects that the garbage collector deletes with their owner are not created again, even if the cache still shows the owner.
+// If the owner was deleted, its missing objects are not created again, even if the cache still shows the owner. (The
+// garbage collector has deleted these objects.)
 func TestDeletedOwner(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		known string
-		live  types.UID // of the owner; none if it was deleted
+		live  types.UID // UID of the live owner; empty if the owner was deleted
 		want  error
 	}{
 		"it is gone":                   {"r", "", ErrOwnerGone},
@@ -176,7 +177,8 @@ func TestDeletedOwner(t *testing.T) {
 	}
 }
 
-// The objects are also not created again if the owner is deleted during a pass that saw all objects at its start.
+// If the owner is deleted after the start of Apply, objects that are deleted during the call are not created again
+// either.
 func TestOwnerDeletedDuringAPass(t *testing.T) {
 	t.Parallel()
 	config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
@@ -204,8 +206,8 @@ func TestOwnerDeletedDuringAPass(t *testing.T) {
 	}
 }
 
-// A user who deletes a record gives up the data. A user who changes a record consents, too. A plan that was made before the deletion or the
-// change does not restore the record.
+// If a user has deleted or changed a record since the plan was made, Apply does not write the record, and returns
+// ErrPlanAgain. A user may delete a record to give up the data, or change the record to consent to an action.
 func TestRecordChangedByAUser(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -239,8 +241,8 @@ func TestRecordChangedByAUser(t *testing.T) {
 	}
 }
 
-// If the spec requests it, Kubernetes deletes the claims together with their StatefulSet: when the part is removed, but not when the
-// part gets another workload.
+// The spec may request that Kubernetes deletes the claims with their StatefulSet. The claims are deleted if the part is
+// removed. They stay if the part only gets another workload.
 func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
 	t.Parallel()
 	for declared, controller := range map[bool]types.UID{true: book.UID, false: "set"} {
@@ -257,7 +259,8 @@ func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
 	}
 }
 
-// A note of the part names a foreign writer that keeps changing an Ingress, and the part does not fail. For other kinds, the part fails.
+// If another writer keeps changing an Ingress, the part gets a note about this, and does not fail. For other kinds, it
+// fails.
 func TestContestedIngressIsANote(t *testing.T) {
 	t.Parallel()
 	for kind, spec := range map[string]string{
@@ -296,7 +299,7 @@ func TestContestedIngressIsANote(t *testing.T) {
 	}
 }
 
-// A refusal names fields in the terms of the spec's author.
+// If the API server refuses an object, the error names the field of the spec in the words of the user.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "It"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "")})
@@ -336,8 +339,8 @@ func TestOneDryRunForEqualSets(t *testing.T) {
 	}
 }
 
-// While a part's new revision is held back, edited objects are corrected, and objects missing next to others are created. While its data is
-// in doubt, no volume and no object that writes to a volume is created.
+// While a part's new revision is held back, edited objects are corrected, and missing objects are created if the part
+// runs. While the part's data is in doubt, no missing volume and no missing workload is created.
 func TestMayHeal(t *testing.T) {
 	t.Parallel()
 	one, two := digested(t, "1"), digested(t, "2")

@@ -111,7 +111,7 @@ func recordRewritten(ctx context.Context, recorder Recorder, planned *unstructur
 func podsDuringReplace(planned *unstructured.Unstructured) string {
 	switch {
 	case planned.GetKind() == "StatefulSet":
-		return "pods that its selector still finds run on"
+		return "the pods that its selector matches keep running"
 	case hasPods(planned):
 		return "its pods are replaced, too"
 	}

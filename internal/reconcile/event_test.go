@@ -42,7 +42,8 @@ func TestTheEventOfACreation(t *testing.T) {
 	}
 }
 
-// The event of a correction names the removed variables. For variables of Reloader, it also names the strategy whose changes stay.
+// The event of a correction names the removed variables. For variables of Reloader, it also names the setting with
+// which Reloader's changes stay.
 func TestTheEventOfACorrection(t *testing.T) {
 	t.Parallel()
 	workload := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth}}")

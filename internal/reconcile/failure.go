@@ -26,12 +26,12 @@ const (
 	retryRefused = time.Minute // see Parts.RetryRefused
 )
 
-// stepError holds the reason why a pass failed, and the time of the next try.
+// stepError holds the reason why a reconciliation failed, and the time of the next try.
 type stepError struct {
 	reason     string
 	err        error
-	stalled    bool          // only a change by a user or another program helps
-	final      bool          // such a change triggers an event, so no retry is needed
+	stalled    bool          // only a change by a user or by another program can end the failure
+	final      bool          // the change that ends the failure triggers an event, so no retry is needed
 	transient  bool          // the failure is likely to end without a change
 	retryAfter time.Duration // delay of the retry, instead of back-off
 }
@@ -39,7 +39,7 @@ type stepError struct {
 func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// classify returns the reason for an error. If a policy refused the spec, the pass is retried after the duration again.
+// classify returns the reason for an error. If a policy refused the spec, the next try is after the duration in again.
 func classify(err error, again time.Duration) *stepError {
 	var (
 		known      *stepError
@@ -100,7 +100,7 @@ func isTransient(err error) bool {
 		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrAgain)
 }
 
-// failures stores the time since which each resource has been failing.
+// failures stores, for each failing resource, the time at which it began to fail.
 type failures struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time

@@ -31,8 +31,8 @@ func answer(code int32, reason metav1.StatusReason) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "m"}}
 }
 
-// A temporary error is retried without a report. A refusal by an admission webhook is retried after a minute. An error that only a change
-// of the resource can solve is not retried.
+// A temporary error is retried without a report. If an admission webhook or a policy refuses the spec, the next try is
+// after a minute. An error that only a change of the resource can end is not retried.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, NewReconciler(actor{}, metrics.SeriesOf(t.Name()), Parts{}).retryRefused, time.Minute)
@@ -122,7 +122,7 @@ func TestSoonestRetryOfSeveralFailuresDecides(t *testing.T) {
 	}
 }
 
-// A changed status starts a pass, even if the generation has not changed. Other predicates handle all other changes.
+// statusChanged passes an update whose status differs, even if the generation is the same. It passes no other event.
 func TestAChangedStatusIsLookedAt(t *testing.T) {
 	t.Parallel()
 	before := &dsv1.DataService{Status: dsv1.DataServiceStatus{Phase: dsv1.PhaseRunning}}

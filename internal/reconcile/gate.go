@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Member is the state of a resource.
+// Member is the state of a resource in the rollout queue.
 type Member struct {
 	types.NamespacedName
 
-	// HasTurn reports whether its status shows a rollout of the operator's change.
+	// HasTurn reports whether the resource's status shows a rollout of the operator's change.
 	HasTurn bool
-	// Degraded reports whether it is not healthy.
+	// Degraded reports whether the resource is not healthy.
 	Degraded bool
-	// Away reports whether the resource is paused, hibernates or is being deleted: no resource waits for such a resource.
+	// Away reports whether the resource is paused, hibernates or is being deleted. Other resources do not wait for it.
 	Away bool
 }
 
@@ -55,7 +55,8 @@ func (w *Wait) Message(limit int) string {
 	return fmt.Sprintf("this version of the operator changes the resource, and the change waits for its turn (--max-rollouts=%d); being changed at the last check: %s", limit, named)
 }
 
-// Gate gives turns. It is safe for concurrent use.
+// Gate gives turns: a resource has a turn while the operator rolls out its own change to it. Gate is safe for
+// concurrent use.
 type Gate struct {
 	// Limit is the maximum number of concurrent turns.
 	Limit int
@@ -70,9 +71,9 @@ func NewGate(limit int) *Gate {
 	return &Gate{Limit: limit, granted: map[types.NamespacedName]bool{}, waiting: map[types.NamespacedName]bool{}}
 }
 
-// Ask requests a turn for a resource. look returns the current state of all resources. No other Ask or Forget runs at the same time: an
-// older list would lack a turn that Forget dropped because a status shows that turn. A nil Wait grants a turn, which the caller writes to
-// the resource's status before any other write. The error is the error of look.
+// Ask requests a turn for a resource. If the Wait is nil, the turn is granted, and the caller writes it to the
+// resource's status before any other write. look returns the current state of all resources; Ask returns its error. Ask
+// calls look under the lock: an older list could lack a turn that Forget has dropped since, because a status shows it.
 func (g *Gate) Ask(key types.NamespacedName, look func() ([]Member, error)) (*Wait, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -62,7 +62,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A granted turn counts before the status shows it, and ends when the resource is deleted.
+// A granted turn counts even before a status shows it. It ends when the resource is deleted.
 func TestTurnsAreRemembered(t *testing.T) {
 	t.Parallel()
 	gate := reconcile.NewGate(2)
@@ -79,7 +79,7 @@ func TestTurnsAreRemembered(t *testing.T) {
 	assert.Equal(t, len(gate.Next()), 0)
 }
 
-// Many workers with slightly older states never exceed the limit, although each worker forgets a turn as soon as a status shows the turn.
+// Many workers never exceed the limit of turns, although each worker calls Forget as soon as a status shows its turn.
 func TestWorkersGiveNoTurnTooMany(t *testing.T) {
 	t.Parallel()
 	const limit, resources, workers = 2, 400, 8
@@ -119,7 +119,7 @@ func TestWorkersGiveNoTurnTooMany(t *testing.T) {
 					runtime.Gosched()
 				}
 				show(k, true)
-				gate.Forget(k) // the next pass of k reads the status
+				gate.Forget(k) // the next reconciliation of k reads the status
 				runtime.Gosched()
 				show(k, false)
 			}
@@ -165,7 +165,8 @@ func TestRun(t *testing.T) {
 	assert.ErrorContains(t, err, "step four (of a test)")
 }
 
-// Held reports the loss of the lease to a long step. Code that no step calls has no lease.
+// If the lease is lost during a long step, Held returns ErrNotHeld to the step. Outside of a step, it always returns
+// ErrNotHeld.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	assert.ErrorIs(t, reconcile.Held(t.Context()), reconcile.ErrNotHeld)

@@ -23,8 +23,8 @@ import (
 const (
 	// volumeContainer is the container of a pod that reports the use of a volume.
 	volumeContainer = "d3os-volume"
-	// reportedVolume is the name, in the charts (common.volumeReport), of the volume that a pod reports. The pods in the cache have no
-	// containers.
+	// reportedVolume is the name of the volume that a pod reports. The charts set it (common.volumeReport). The cache
+	// omits the containers of pods, so the operator cannot read the name from them.
 	reportedVolume = "data"
 	// volumesSeen is the interval between two measurements of the volumes of a part at rest.
 	volumesSeen = 30 * time.Second

@@ -56,8 +56,9 @@ func reporting(t *testing.T, use *contract.Volume) (ip string) {
 	return ip
 }
 
-// A nearly full volume grows although its server does not run, in one step. The next pass waits for this step. A volume at the limit, or on
-// a file system that other volumes share, does not grow. The operator reports this once, as the cause of the problems that the pods report.
+// A nearly full volume grows in one step, although its server does not run. The next reconciliation waits until this
+// step is complete. A volume at the limit, or on a file system that other volumes share, does not grow. The operator
+// reports this once, as the cause of the problems that the pods report.
 func TestVolumesGrow(t *testing.T) {
 	t.Parallel()
 	owner := object.Owner{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Book"), Namespace: "ns", Name: "platform", UID: "u"}
@@ -86,7 +87,7 @@ func TestVolumesGrow(t *testing.T) {
 	ip := reporting(t, use)
 	other := pod("data-a-0", reporting(t, &contract.Volume{Used: 1, Capacity: 1})) // pod of an earlier StatefulSet with the same name
 	other.OwnerReferences[0].UID = "old"
-	silent := pod("data-a-0", ip) // a stopped container is not asked
+	silent := pod("data-a-0", ip) // the container has stopped, so it gets no request
 	silent.Status.ContainerStatuses[1].State = corev1.ContainerState{}
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, foreign, set).WithStatusSubresource(claim).Build(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {

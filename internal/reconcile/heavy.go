@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// A spec with more bytes, or more values, is heavy. With its defaults, config/samples/production.yaml has 3,700 bytes and 162 values.
-	// test/bundle measures that other specs are planned within a tenth of a second.
+	// A spec with more bytes, or with more values, is heavy. (With its defaults, config/samples/production.yaml has
+	// 3,700 bytes and 162 values.) test/bundle measures that a spec within these limits is planned in a tenth of a
+	// second.
 	heavyBytes, heavyValues = 16 << 10, 256
-	// A spec is also heavy if it has more replicas, or if the product of its bytes and its replicas is larger: a RedisCluster has one
-	// StatefulSet for two replicas.
+	// A spec with more replicas is also heavy, or one whose bytes times replicas exceed heavyProduct: a RedisCluster
+	// has one StatefulSet for two replicas.
 	heavyReplicas, heavyProduct = 60, 8 * heavyBytes
-	// A resource tries again after one heavyWait for each waiting resource, and after heavyLongest at the latest.
+	// The delay before a resource tries again: heavyWait for each waiting resource, at most heavyLongest.
 	heavyWait, heavyLongest = 50 * time.Millisecond, 5 * time.Second
 )
 
 // errBusy reports that another large resource is being planned or applied.
 var errBusy = errors.New("another large resource is being planned or applied")
 
-// Heavy lets only one large resource at a time, of any kind, be planned and applied. A plan takes up to a second of processor time, and
-// hundreds of writes follow. A hundred large resources at once would occupy all workers and processors, and small resources would wait. The
-// size of the spec and its number of replicas decide, because they are known before the first plan and do not depend on the machine. No
-// worker waits for a turn.
+// Heavy lets the operator plan and apply only one large resource at a time, of any kind. A plan takes up to a second of
+// processor time, and hundreds of writes follow. A hundred large resources at once would occupy all workers, and small
+// resources would wait. Heavy decides by the size of the spec and its number of replicas: both are known before the
+// first plan. If another large resource has the turn, enter returns an error at once, so that no worker waits.
 type Heavy struct {
 	mu      sync.Mutex
 	sizes   map[heavyKey]size
@@ -55,7 +56,7 @@ type size struct {
 // NewHeavy returns a Heavy that no resource has entered.
 func NewHeavy() *Heavy { return &Heavy{sizes: map[heavyKey]size{}, waiting: map[heavyKey]bool{}} }
 
-// enter returns a function that ends the turn of a resource, or errBusy.
+// enter starts the turn of a large resource. It returns a function that ends the turn, or errBusy.
 func (h *Heavy) enter(kind string, resource client.Object) (leave func(), err error) {
 	key := heavyKey{kind, client.ObjectKeyFromObject(resource)}
 	isHeavy := h.isHeavy(key, resource)

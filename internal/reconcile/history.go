@@ -19,8 +19,8 @@ import (
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=create;list;delete
 
-// keep adds an accepted spec to the history of its resource. A failure is logged, and the next pass retries. The rest of the pass
-// continues.
+// keep adds an accepted spec to the history of its resource. A failure is logged, and does not end the reconciliation.
+// The next reconciliation tries again.
 func (r *Reconciler[T, O]) keep(ctx context.Context, resource T, seen *Seen[O]) {
 	historian, ok := any(r.kind).(Historian[T])
 	if !ok || seen.Paused || seen.Parts == nil {
@@ -40,8 +40,8 @@ func (r *Reconciler[T, O]) keep(ctx context.Context, resource T, seen *Seen[O]) 
 	seen.Kept = true
 }
 
-// writeRevision creates a revision, unless an operator that ended before its status update has created it. It also deletes surplus
-// revisions.
+// writeRevision creates a revision. The revision may exist already if an earlier operator ended before it wrote the
+// status. writeRevision also deletes surplus revisions.
 func (r *Reconciler[T, O]) writeRevision(ctx context.Context, revision *appsv1.ControllerRevision, ready int64) error {
 	revision.Annotations[object.AnnotationWriter] = r.parts.Version
 	err := r.parts.Live.Create(ctx, revision, client.FieldOwner(apply.FieldManager))

@@ -21,12 +21,13 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Kind is one kind of resource. T is its Go type, a pointer. O is its observation: the facts and decisions of one pass about the running
-// system.
+// Kind is one kind of resource. T is its Go type, a pointer. O is its observation: the facts and decisions of one
+// reconciliation about the running system.
 //
-// In every pass the controller calls Plan, applies the plan, and then calls Observe, Decide and Status, in that order. Plan, Observe and
-// Decide store in the pass's observation what the later calls need. Only the first step of a decision is taken. Then the pass ends, and the
-// next pass begins with an empty observation. So an operator that starts after a crash does not need the memory of the crashed operator.
+// In every reconciliation, the controller calls Plan, applies the plan, and then calls Observe, Decide and Status, in
+// that order. Plan, Observe and Decide store in the observation what the later calls need. Only the first step of a
+// decision is taken. The next reconciliation begins with an empty observation. So an operator that starts after a crash
+// needs nothing from the memory of the crashed operator.
 type Kind[T client.Object, O any] interface {
 	// GVK is the kind's group, version and kind.
 	GVK() schema.GroupVersionKind
@@ -73,13 +74,14 @@ type Parent interface {
 
 // Historian is a kind that keeps previous specs of its resources.
 type Historian[T client.Object] interface {
-	// Revision returns the revision to store for a resource with an accepted spec, and the generation that was ready last. revision is nil
-	// if the history has that spec already, or if the history of this resource begins with its next change.
+	// Revision returns the revision to store for a resource with an accepted spec, and the last generation that was
+	// ready. The revision is nil if nothing must be stored: that spec is stored already, or the history begins with the
+	// next change of the spec.
 	Revision(resource T) (revision *appsv1.ControllerRevision, ready int64, err error)
 }
 
-// Paced is a kind whose resources take turns when the operator causes the change: when a new version of the operator plans other objects
-// for an unchanged spec.
+// Paced is a kind whose resources take turns when a new version of the operator plans other objects for an unchanged
+// spec.
 type Paced[T client.Object] interface {
 	// IsChangedByOperator reports whether a plan changes running pods although the spec was already applied.
 	IsChangedByOperator(resource T, plan *Plan) bool
@@ -122,14 +124,14 @@ type Decision struct {
 	// LookAgain is the time until the next observation without an API event: one or two seconds while a step waits for the running system,
 	// longer otherwise. 0 is never.
 	LookAgain time.Duration
-	// Notes write facts that the operator must remember, and change nothing for users. In each pass, the first note is taken, even if the
-	// first of Steps fails or the resource is paused.
+	// Notes are steps that write facts which the operator must remember; they change nothing for users. In each
+	// reconciliation, the first note is written, even if the first of Steps fails or the resource is paused.
 	Notes []Step
-	// NoteAgain is LookAgain of a paused resource.
+	// NoteAgain replaces LookAgain if the resource is paused.
 	NoteAgain time.Duration
 }
 
-// Seen holds everything that one pass found about a resource.
+// Seen holds everything that one reconciliation found about a resource.
 type Seen[O any] struct {
 	PlanSeen
 
@@ -137,10 +139,10 @@ type Seen[O any] struct {
 	Paused     bool
 	Deleting   bool
 	Pace       *Pace    // the result of the request for a turn; nil if none was needed
-	Kept       bool     // the spec of this generation was added to the history in this pass
-	Observed   *O       // nil if nothing was observed in this pass
-	Decision   Decision // for the observation
-	Failure    *Failure // why the resource cannot be reconciled; nil if it can
+	Kept       bool     // this reconciliation has added the spec of this generation to the history
+	Observed   *O       // nil if this reconciliation observed nothing
+	Decision   Decision // decision about the observation
+	Failure    *Failure // reason why the resource cannot be reconciled; nil for none
 }
 
 // Failure explains why a resource cannot be reconciled.

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// portsMove reports whether a planned Service has a node port that another Service of the owner had when the pass began. Only then are
-// Services read again and written one after the other.
+// portsMove reports whether, at the start of Apply, another Service of the owner had a node port of a planned Service.
+// Only then does Apply read Services again and write them one after the other.
 func (p *pass) portsMove() bool {
 	for i := range p.plan.Parts {
 		for _, planned := range p.plan.Parts[i].Objects {

@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/apply"
 )
 
-// A Service keeps its node port while its part is held, unless the part waits for the part that needs the port. A Service always keeps
-// a port that its plan has.
+// While a part is held back, its Service keeps its node port, although another part needs the port. It gives up the
+// port only if it waits for that other part. A Service never gives up a port that its plan has.
 func TestHeldPartKeepsItsNodePort(t *testing.T) {
 	t.Parallel()
 	service := func(name, node string) *unstructured.Unstructured {

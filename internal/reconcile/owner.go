@@ -18,11 +18,11 @@ import (
 // objects.
 var ErrOwnerGone = errors.New("the resource is gone")
 
-// checkOwner returns ErrOwnerGone if an object of an applied part is missing because its owner was deleted. The garbage collector deletes
-// objects before every cache shows the owner's deletion; without this check they would be created again.
+// checkOwner returns ErrOwnerGone if the owner was deleted. The garbage collector deletes the owner's objects before
+// every cache shows the owner's deletion. Without this check, the operator would create these objects again.
 //
-// checkOwner queries the API server only after an object was found missing: an owner that exists at the time of the query also existed when
-// the object was deleted.
+// checkOwner queries the API server only if an object of an applied part is missing. If the owner exists at the time of
+// the query, it also existed when the object was deleted.
 func (p *pass) checkOwner(ctx context.Context) error {
 	var err error
 	if p.missing, err = p.allMissing(ctx); err != nil || len(p.missing) == 0 {
@@ -31,8 +31,8 @@ func (p *pass) checkOwner(ctx context.Context) error {
 	return p.ownerLives(ctx)
 }
 
-// checkOwnerOf runs checkOwner again directly before an object or a Secret of an applied part is created again: the object existed at
-// the first check and is missing now (live is nil).
+// checkOwnerOf queries the owner again directly before an object or a Secret of an applied part is created. It does so
+// only if the object existed at the start of Apply and is missing now (live is nil).
 func (p *pass) checkOwnerOf(ctx context.Context, parts []Part, planned, live []*unstructured.Unstructured) error {
 	if !slices.ContainsFunc(parts, p.wasApplied) {
 		return nil
@@ -53,18 +53,18 @@ func (p *pass) ownerLives(ctx context.Context) error {
 	return err
 }
 
-// wasApplied reports whether all objects of a part existed.
+// wasApplied reports whether all objects of a part existed after an earlier reconciliation.
 func (p *pass) wasApplied(part Part) bool {
 	return p.wasReady || part.Known != "" && part.Known == part.Revision
 }
 
-// goesWithOwner reports whether an existing object stays until its owner is deleted. A disruption budget may be deleted earlier: it depends
-// on the number of pods, which is not part of the revision.
+// goesWithOwner reports whether an existing object can only disappear together with its owner. A disruption budget may
+// be deleted earlier: it depends on the number of pods, which is not part of the revision.
 func goesWithOwner(o *unstructured.Unstructured) bool {
 	return !object.OutlivesOwner(o) && o.GetKind() != "PodDisruptionBudget"
 }
 
-// allMissing returns the objects that existed and are missing.
+// allMissing returns the missing objects of those parts that were applied before.
 func (p *pass) allMissing(ctx context.Context) (map[object.ID]bool, error) {
 	owned, applied := map[object.ID]bool{}, []*unstructured.Unstructured(nil)
 	for _, o := range p.owned {

@@ -76,8 +76,8 @@ func EachListed[T client.Object](ctx context.Context, reader client.Reader, sche
 	})
 }
 
-// watchTurns triggers a pass of each waiting resource when the turn of another resource has ended, or when the other resource is healthy
-// again.
+// watchTurns triggers a reconciliation of each waiting resource when the turn of another resource has ended, or when
+// the other resource is healthy again.
 func (r *Reconciler[T, O]) watchTurns(b *builder.Builder) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil {

@@ -134,8 +134,8 @@ const awaitPods = 2 * time.Second
 // awaitServed is the interval between checks for a kind that the API server does not serve.
 const awaitServed = 5 * time.Second
 
-// notServed reports whether an error means that the API server does not serve a kind of the part. This is not a failure of the owner: the
-// other parts continue, and this part follows when the CRD is installed.
+// notServed reports whether an error means that the API server does not serve a kind of the part. If so, it records
+// this in the health of the part. The other parts continue, and this part follows when the CRD is installed.
 func (s *PartSeen) notServed(err error) bool {
 	var missing *apply.NotServedError
 	if !errors.As(err, &missing) {
@@ -147,7 +147,8 @@ func (s *PartSeen) notServed(err error) bool {
 	return true
 }
 
-// lookOnly runs a pass for a paused owner. Its only write pauses resources of the operator's kinds that are parts of the owner.
+// lookOnly observes the parts of a paused owner. It writes nothing, except that it also pauses the resources of the
+// operator's kinds that the owner owns.
 func (p *pass) lookOnly(ctx context.Context) (PlanSeen, error) {
 	seen := PlanSeen{Parts: make([]PartSeen, 0, len(p.plan.Parts))}
 	for _, o := range p.owned {
@@ -214,12 +215,12 @@ func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 	return matching == 0
 }
 
-// isDoubted reports whether no object of the part may change, because of its data.
+// isDoubted reports whether no object of the part may change because its data is in doubt.
 func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
 
-// mayHeal reports whether an object of a part may be written although the part's new revision is held back: an object that is missing next
-// to running objects, or an edited object that is not part of the new revision. While the part's data is in doubt, no volume and no object
-// that writes to a volume is created.
+// mayHeal reports whether an object of a part may be written although the part's new revision is held back. An edited
+// object may be corrected if the new revision does not change it. A missing object may be created if other objects of
+// the part run. While the part's data is in doubt, no missing volume and no missing workload is created.
 func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if part.KeepsRunning && isSuspended(planned) { // a suspended object starts nothing
 		return true
@@ -236,7 +237,8 @@ func isSuspended(o *unstructured.Unstructured) bool {
 	return is && o.GetKind() == object.CronJobKind.Kind
 }
 
-// judge adds the health to the state of a part. It reads pods only if something is not settled, or only pods show the state of an object.
+// judge adds the health to the state of a part. It reads pods only if an object is not settled, or if only the pods
+// show the state of an object.
 func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstructured, seen *PartSeen) error {
 	var there []*unstructured.Unstructured
 	for i, o := range live {

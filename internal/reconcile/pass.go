@@ -16,7 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// protected runs a pass and converts a panic to an error: the status of the resource reports it, and other resources are not affected.
+// protected runs a reconciliation and converts a panic to an error. So the status of the resource reports the panic,
+// and other resources are not affected.
 func (r *Reconciler[T, O]) protected(ctx context.Context, resource T) (seen Seen[O], err error) {
 	seen.Generation = resource.GetGeneration()
 	err = workers.Protect(func() (err error) {
@@ -30,8 +31,8 @@ func (r *Reconciler[T, O]) protected(ctx context.Context, resource T) (seen Seen
 	return seen, err
 }
 
-// plan calls the kind's Plan. A panic is a defect of the operator. The pass is retried each minute, because inputs other than the spec may
-// have caused the panic.
+// plan calls the kind's Plan. A panic is a defect of the operator. The reconciliation is retried each minute, because
+// inputs other than the spec may have caused the panic.
 func (r *Reconciler[T, O]) plan(ctx context.Context, resource T, owner object.Owner, obs *O) (plan *Plan, err error) {
 	err = workers.Protect(func() (err error) {
 		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner), obs)
@@ -60,13 +61,13 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 	if err != nil {
 		return seen, err
 	}
-	if !seen.Paused { // not within a turn, because pods may answer slowly
+	if !seen.Paused { // after the turn of a large resource, because pods may answer slowly
 		if err := r.engine.growVolumes(ctx, owner, &seen.PlanSeen, r.reporter.recorderFor(resource)); err != nil {
 			return seen, err
 		}
 	}
 	pods := func(ctx context.Context, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) }
-	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // not within a turn, because servers may answer slowly
+	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // after the turn of a large resource, because servers may answer slowly
 		return seen, &stepError{reason: ReasonObserveFailed, err: err}
 	}
 	seen.Decision = r.kind.Decide(resource, seen.PlanSeen, obs)

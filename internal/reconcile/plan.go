@@ -24,8 +24,8 @@ type Part struct {
 	Path string
 	// After names the parts that must be ready before a new revision of this part starts.
 	After []string
-	// CalledBy names the parts that connect to this part. The pods of a part that is not settled may still use the former objects of this
-	// part.
+	// CalledBy names the parts that connect to this part. While such a part is not settled, its pods may still use the
+	// old objects of this part.
 	CalledBy []string
 	// Objects are complete except for fields that the API server adds; see Finish. They are shared and must not be changed.
 	Objects []*unstructured.Unstructured
@@ -33,8 +33,8 @@ type Part struct {
 	Revision string
 	// Known is the last applied revision, from the owner's status; "" for none.
 	Known string
-	// IsOfThisSpec reports whether the owner's status describes its present spec, so that the same plan was made before. A new number of
-	// replicas makes no new revision, but the plan may have one more object.
+	// IsOfThisSpec reports whether the owner's status describes its present spec. If it does not, the plan may have one
+	// more object although the revision is the same, because a new number of replicas makes no new revision.
 	IsOfThisSpec bool
 	// NeedsDryRun reports whether the spec has fields that only the API server can validate.
 	NeedsDryRun bool
@@ -44,14 +44,14 @@ type Part struct {
 	RetainsData bool
 	// Notes are messages about the part. They are shown even if the part is healthy.
 	Notes []string
-	// KeepReason returns a note for users with the reason why a former object of the part stays while the part is declared, or "". Nil: all
-	// former objects are removed when they are unused.
+	// KeepReason returns a note for users with the reason why an object stays that the part no longer plans; "" if it
+	// may be removed. If KeepReason is nil, all such objects are removed when they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
-	// ReplacesAtOnce removes the former objects of the part immediately, because they would conflict with the new objects.
+	// ReplacesAtOnce removes the old objects of the part immediately, because they would conflict with the new objects.
 	ReplacesAtOnce bool
-	// Confirm adds facts to the health that no object of the part shows, for example about a Secret that another operator writes. The
-	// argument has the live objects; nil for a missing object. The result reports whether Confirm must be called again without an event.
-	// Nil: the objects show everything.
+	// Confirm adds facts to the health that no object of the part shows, for example about a Secret that another
+	// operator writes. live has the live objects; nil for a missing object. again reports whether Confirm must be
+	// called again without an event. If Confirm is nil, the objects show everything.
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
 	// Restart is the reason why the plan restarts pods although the spec did not change, as a note for users; "" for none.
 	Restart string
@@ -64,7 +64,8 @@ type Part struct {
 	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 
-	// lookAgain is the PartSeen.LookAgain of a part without an object of its plan; 0 for a complete part.
+	// lookAgain is the PartSeen.LookAgain of a part from whose plan an object was removed (see withoutUnserved);
+	// otherwise 0.
 	lookAgain time.Duration
 }
 
@@ -72,8 +73,8 @@ type Part struct {
 type Doubt struct {
 	// Culprit is the object that causes the problem, with the reason; empty without a problem.
 	Culprit health.Culprit
-	// Hold leaves the part unchanged: running workloads are not changed, and no missing volume or workload is created. Missing Services and
-	// settings are created.
+	// Hold leaves the part unchanged: running workloads are not changed, and no missing volume or workload is created.
+	// Missing Services and ConfigMaps are created.
 	Hold bool
 	// IsCause reports whether the culprit causes the problem that pods report. The culprit then replaces that problem.
 	IsCause bool
@@ -102,11 +103,12 @@ func (p *Part) Finish(owner object.Owner) error {
 	return nil
 }
 
-// Record is an object that stores the operator's knowledge of data.
+// Record is an object that stores the operator's knowledge of a database's data.
 type Record struct {
 	Object *unstructured.Unstructured
-	// MadeFrom is the resourceVersion of the live record that this record was planned from, or empty for the first record. If a user has
-	// changed that record since, or has deleted it to give up the data, the plan is made again.
+	// MadeFrom is the resourceVersion of the live record from which this record was planned; empty for the first
+	// record. If a user has changed or deleted the live record since then, the plan is made again: a deletion means
+	// that the user gives up the data.
 	MadeFrom string
 }
 
@@ -161,7 +163,7 @@ type PartSeen struct {
 	grow *growth.Policy // as planned
 }
 
-// PlanSeen is the observed state of an owner in one pass.
+// PlanSeen is the observed state of an owner in one reconciliation.
 type PlanSeen struct {
 	Parts []PartSeen // in the order of the plan; nil without a plan
 }

@@ -29,7 +29,7 @@ func ownedChanged() predicate.Predicate {
 				return true
 			}
 			if before.GetResourceVersion() == after.GetResourceVersion() {
-				return false // a resync: DataServices have a separate one
+				return false // an event of a resync; see resynced for DataServices
 			}
 			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
 		},
@@ -82,8 +82,8 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// stateOf omits Rolling and the hint, because they change with every step of a rollout. For a resource of the operator's kinds stateOf
-// keeps both, because there the hint describes the running step.
+// stateOf omits Rolling and the hint, because they change often during a rollout. For a resource of the operator's
+// kinds, stateOf keeps both, because the hint describes the running step.
 func stateOf(o *unstructured.Unstructured) health.State {
 	state := health.Assess([]*unstructured.Unstructured{o}, nil)
 	if object.IsResource(o) {
@@ -96,8 +96,8 @@ func stateOf(o *unstructured.Unstructured) health.State {
 	return state
 }
 
-// podTroubled passes pods with a problem that begins, ends or changes, and pods that start to run without being ready. The number of ready
-// pods changes with an event of the workload.
+// podTroubled passes events of pods whose problem begins, ends or changes, or which run without being ready. If only
+// the number of ready pods changes, the event of the workload triggers a reconciliation.
 func podTroubled() predicate.Predicate {
 	problem := func(object any) string {
 		pod, ok := object.(*corev1.Pod)

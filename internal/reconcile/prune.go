@@ -14,9 +14,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// prune removes the objects that the owner controls and no longer plans, dependents first. The former objects of a declared part stay
-//   - until its new revision has been applied; its workloads and what they use until the new revision is ready (see replaced);
-//   - permanently, if they hold data (see isData).
+// prune removes the objects that the owner controls and no longer plans; it removes dependents first. If the part of
+// such an object is still declared, an object with data stays (see isData). Any other object stays until the part's new
+// revision has been applied, and until the object is no longer used (see replaced).
 func (p *pass) prune(ctx context.Context, seen *PlanSeen) error {
 	var useless []*unstructured.Unstructured
 	for _, o := range p.leftovers() {
@@ -80,8 +80,9 @@ func (p *pass) isData(ctx context.Context, o *unstructured.Unstructured, declare
 	}), nil
 }
 
-// MayOpenVolume reports whether a leftover of the part is a Secret for a volume that the part does not use at present, such as the volume
-// of a database that runs elsewhere for a while. While the part uses a volume, its plan has the Secrets of that volume.
+// MayOpenVolume reports whether a leftover of the part is a Secret that a volume may need, although the part has no
+// volume now: for example, its database may run elsewhere for a while. While the part uses a volume, its plan has the
+// Secrets of that volume.
 func (part *Part) MayOpenVolume(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && !hasVolume(part)
 }
@@ -111,11 +112,14 @@ func (p *pass) leftovers() []*unstructured.Unstructured {
 	})
 }
 
-// replaced reports whether a leftover of a declared part is no longer used. A part with another name or kind gets new objects next to the
-// old objects. If the old objects were removed immediately, no pod would answer until the new pods are ready. The clients' pods use the old
-// address until they are replaced, too. Two kinds of objects are removed earlier: a workload whose volume the new workload needs, and a
-// disruption budget, because two budgets over the same pods forbid every eviction. The account and the alias of a database that ran
-// elsewhere also stay: the clients need both until the next database is ready, and an import may take days.
+// replaced reports whether a leftover of a declared part is no longer used. A part with another name or kind gets new
+// objects next to the old ones.
+//   - Most old objects stay until the new pods are ready and the clients have applied their new revisions. Until then,
+//     clients use the old address.
+//   - A workload is removed earlier if the new workload needs its volume. A disruption budget is removed earlier,
+//     because two budgets over the same pods forbid every eviction.
+//   - The account and the alias of a database that ran elsewhere stay until the next database and its clients are
+//     ready. An import may take days.
 func (p *pass) replaced(o *unstructured.Unstructured, part *PartSeen, seen *PlanSeen) bool {
 	declared := p.part(part.Name)
 	if hasVolume(declared) && !isForClients(o) || declared.ReplacesAtOnce || o.GetKind() == "PodDisruptionBudget" {
@@ -133,7 +137,7 @@ func (p *pass) replaced(o *unstructured.Unstructured, part *PartSeen, seen *Plan
 	return true
 }
 
-// isForClients reports whether only the clients of a part use an object: a Secret, or the alias of an address elsewhere.
+// isForClients reports whether only the clients of a part use an object: a Secret, or a Service of type ExternalName.
 func isForClients(o *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "type")
 	return o.GetKind() == "Secret" || o.GetKind() == "Service" && kind == "ExternalName"

@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// reportAfter limits the time for reporting a failed pass. The report has a separate time limit, because the context of the pass may have
-// expired.
+// reportAfter limits the time for reporting a failed reconciliation. The report has a separate time limit, because the
+// context of the reconciliation may have expired.
 const reportAfter = 10 * time.Second
 
 // Reconciler makes the cluster follow the resources of one kind.
@@ -77,7 +77,7 @@ func NewReconciler[T client.Object, O any](kind Kind[T, O], series *metrics.Seri
 	}
 }
 
-// Reconcile does one pass over one resource:
+// Reconcile does one pass over one resource. The steps:
 //
 //  1. Read the resource. If it was deleted, drop what is cached of it.
 //  2. Wait for a turn if the spec is large (heavy.go).

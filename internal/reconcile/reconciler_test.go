@@ -30,15 +30,15 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// actor is a kind without objects. Its message shows the progress. Its phase determines whether it fails.
+// actor is a test's kind without objects. The status's message shows the progress, and its phase the failure.
 type actor struct {
 	plan    func() // nil for nothing
 	observe func(context.Context) (string, error)
 	step    func(context.Context) error
-	heavy   *Heavy                      // not nil: the DataService is a large one
+	heavy   *Heavy                      // if set, the DataService counts as a large one
 	note    func(context.Context) error // nil for none
 	paused  bool
-	decided *int // nil, or counts the calls of Decide
+	decided *int // if set, counts the calls of Decide
 }
 
 func (actor) GVK() schema.GroupVersionKind    { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
@@ -85,8 +85,8 @@ type held struct{}
 
 func (held) Held() bool { return true }
 
-// reconciling returns a function that runs a pass over a DataService, and a function that reads the status of the DataService. The API
-// server holds no other object, and does not answer after the time limit.
+// reconciling returns a function that reconciles a DataService, and a function that reads the status of the
+// DataService. The API server holds no other object. It does not answer if the context has expired.
 func reconciling(t *testing.T, a actor) (pass func(context.Context) error, status func() dsv1.DataServiceStatus) {
 	t.Helper()
 	scheme, ds := runtime.NewScheme(), &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "platform"}}
@@ -120,7 +120,7 @@ func reconciling(t *testing.T, a actor) (pass func(context.Context) error, statu
 	}
 }
 
-// A pass whose time runs out is reported in the status, although its context permits no further request.
+// If the time of a reconciliation runs out, the status reports this, although the context permits no further request.
 func TestOutOfTimeIsReported(t *testing.T) {
 	t.Parallel()
 	pass, status := reconciling(t, actor{observe: func(ctx context.Context) (string, error) {
@@ -133,7 +133,8 @@ func TestOutOfTimeIsReported(t *testing.T) {
 	assert.Equal(t, string(status().Phase), "ObserveFailed: context deadline exceeded")
 }
 
-// The report of a failed step includes progress that was not written yet, because the last write was a moment ago.
+// If a step fails, the written status also has the progress that was not written before, because the last write was a
+// moment ago.
 func TestAFailingStepReportsProgress(t *testing.T) {
 	t.Parallel()
 	var progress string
@@ -151,7 +152,7 @@ func TestAFailingStepReportsProgress(t *testing.T) {
 	assert.Equal(t, status().Message, "two")
 }
 
-// No step of a paused resource is taken. Its status is written and contains the decision, which is made once in each pass.
+// No step of a paused resource is taken. Decide is called once, and its decision is in the status.
 func TestPausedTakesNoStep(t *testing.T) {
 	t.Parallel()
 	decided := 0
@@ -163,8 +164,8 @@ func TestPausedTakesNoStep(t *testing.T) {
 	assert.Equal(t, decided, 1)
 }
 
-// A note is written in each pass, even if the step fails or the resource is paused. The failure of a note is reported after the failure of
-// the step.
+// A note is written in each reconciliation, even if the step fails or the resource is paused. If the step does not
+// fail, the status reports the failure of a note.
 func TestNotesAreTaken(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
@@ -193,7 +194,7 @@ func TestNotesAreTaken(t *testing.T) {
 	}
 }
 
-// A large resource is planned only after another large resource has given its turn back.
+// While another large resource has the turn, a large resource is not planned.
 func TestALargeResourceWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	none, planned, heavy := func(context.Context) error { return nil }, 0, NewHeavy()
@@ -209,7 +210,7 @@ func TestALargeResourceWaitsForItsTurn(t *testing.T) {
 	assert.Equal(t, planned, 1)
 }
 
-// The status of the resource has a panic of the pass, including a panic of a goroutine that the pass started. The operator continues.
+// If a reconciliation panics, or a goroutine that it started, the status reports the panic, and the operator continues.
 func TestPanicsAreReported(t *testing.T) {
 	t.Parallel()
 	none := func(context.Context) error { return nil }
@@ -227,7 +228,8 @@ func TestPanicsAreReported(t *testing.T) {
 	assert.Equal(t, string(status().Phase), "ApplyFailed: panic: an index out of range")
 }
 
-// If the API server has no space for the status of a resource, the resource has an event at each attempt. Other errors have no event.
+// If the API server refuses a status because it is too large, each attempt records an event. Other errors record no
+// event.
 func TestAStatusThatIsTooLargeIsAnEvent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -38,7 +38,7 @@ const (
 	noteLimit = 1024
 )
 
-// reporter publishes the result of a pass: status, events, metrics.
+// reporter publishes the result of a reconciliation: status, events, metrics.
 type reporter[T client.Object, O any] struct {
 	kind     Kind[T, O]
 	client   client.Client
@@ -52,8 +52,8 @@ func newReporter[T client.Object, O any](kind Kind[T, O], c client.Client, recor
 	return &reporter[T, O]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
 }
 
-// report writes the status if a user would see a difference. It returns the resource with the status from the API server's answer: a pass
-// may report twice, and the second patch must be based on that status.
+// report writes the status if a user would see a difference. It returns the resource with the status from the API
+// server's answer. One reconciliation may report twice, and the second patch must be based on that status.
 func (r *reporter[T, O]) report(ctx context.Context, resource T, seen Seen[O]) (T, ctrl.Result, error) {
 	reported := resource.DeepCopyObject().(T)
 	r.kind.Status(reported, seen, metav1.Now())
@@ -122,8 +122,8 @@ func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summa
 	}
 }
 
-// announceTooLarge records an event if the API server can store a resource only without its status. Nothing else shows a user why the
-// status is missing. The event is recorded at each attempt, because events expire.
+// announceTooLarge records an event if the API server cannot store a resource together with its status. No other object
+// shows a user why the status is missing. The event is recorded at each attempt, because events expire.
 func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refusal error) {
 	if !isTooLarge(refusal) {
 		return
@@ -165,8 +165,8 @@ type resourceRecorder struct {
 	resource client.Object
 }
 
-// Record publishes an event of the resource and writes the same to the log. client-go's recorder keeps one object and one note of events
-// that differ in their note alone, so the field path of Related gets a digest of the note.
+// Record publishes an event of the resource and logs it. client-go's recorder treats events that differ only in their
+// note as one event, and keeps one note. So the field path of Related gets a digest of the note.
 func (t resourceRecorder) Record(ctx context.Context, e Event) {
 	log := ctrl.LoggerFrom(ctx)
 	if e.Type == corev1.EventTypeWarning {

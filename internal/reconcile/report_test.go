@@ -34,8 +34,8 @@ func (s sink) Patch(_ context.Context, e *eventsv1.Event, _ []byte) (*eventsv1.E
 	return e, nil
 }
 
-// client-go's recorder counts events that differ in their note alone as one, and keeps one note. Each problem, each step and each write needs
-// a separate event.
+// Each note makes a separate event, because each problem, each step and each write needs one. (client-go's recorder
+// would count events that differ only in their note as one event.)
 func TestEachNoteIsAnEvent(t *testing.T) {
 	t.Parallel()
 	problem := func(field, text string) Summary {

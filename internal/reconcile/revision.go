@@ -126,7 +126,7 @@ func Read(r *appsv1.ControllerRevision) (*Revision, error) {
 	return revision, nil
 }
 
-// Good returns the generations that were ready: those in the revisions, and the argument ready, which is the generation in the status.
+// Good returns the generations that were ready: those that the revisions name, and the argument ready.
 func Good(revisions []*Revision, ready int64) map[int64]bool {
 	good := map[int64]bool{}
 	for _, r := range revisions {

@@ -36,8 +36,9 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Retries of a failed reconciliation start quickly, because most failures are conflicts that the next pass resolves. The longest interval
-// is acceptable to a person who waits for the effect of a fix.
+// The delays between retries of a failed reconciliation. The first retries are quick, because most failures are
+// conflicts that the next reconciliation resolves. A person who waits for the effect of a fix accepts the longest
+// delay.
 const (
 	retryFirst   = 50 * time.Millisecond
 	retryLongest = time.Minute
@@ -74,8 +75,8 @@ func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) e
 	return err
 }
 
-// WatchChildren triggers a pass of a resource for events of its objects of another kind. The API server must serve the other kind.
-// WatchChildren may be called after the start.
+// WatchChildren makes events of a resource's objects of another kind trigger a reconciliation of the resource. The API
+// server must serve the other kind. WatchChildren may be called after the start.
 func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
 	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), ownedChanged()))
 	if err != nil {
@@ -84,8 +85,8 @@ func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersio
 	return nil
 }
 
-// toResource maps an object to its resource of this kind: the object's controller, or, without a controller, the resource in its labels, as
-// for retained data and pods.
+// toResource maps an object to its resource of this kind (see object.OwnerOf): the object's controller. For retained
+// data and pods without such a controller, it is the resource in the labels.
 func (r *Reconciler[T, O]) toResource(_ context.Context, obj client.Object) []ctrl.Request {
 	found := object.OwnerOf(r.kind.GVK().GroupKind(), obj)
 	if found.Name == "" {

@@ -11,14 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Step is one effect on a running system or on an object. It is idempotent: taking it twice, or again after an interruption, does no harm.
+// Step is one change of a running system or of an object. It is idempotent: to take it twice, or again after an
+// interruption, does no harm.
 type Step struct {
 	// Name names the step in logs and statuses, such as "MoveSlots".
 	Name string
 	// Message describes the effect, such as "move slots 0-99 from platform-0-0 to platform-3-0".
 	Message string
-	// Do takes the step. Before its effect, Do proves that the target has not changed since the decision. Do does not wait: the next pass
-	// reads the result. A step with several effects calls Held before each effect.
+	// Do takes the step. Directly before it changes the target, Do checks that the target has not changed since the
+	// decision. Do does not wait: the next reconciliation reads the result. A step with several changes calls Held
+	// before each change.
 	Do func(ctx context.Context) error
 }
 
@@ -34,8 +36,8 @@ type Lease interface {
 // ErrNotHeld reports that a step was not taken because another replica may lead.
 var ErrNotHeld = errors.New("not taken: this replica does not hold the lease, and another one may lead")
 
-// ErrAgain reports that a step failed for a reason that is likely to pass: its target has changed since the decision, or a server did not
-// answer. The next pass decides again. The status reports the failure if it lasts.
+// ErrAgain reports that a step failed for a reason that is likely to end: its target has changed since the decision, or
+// a server did not answer. The next reconciliation decides again. If the failure lasts, the status reports it.
 var ErrAgain = errors.New("to be tried again")
 
 // Runner takes steps.
@@ -63,7 +65,7 @@ func (r *Runner) Run(ctx context.Context, steps []Step) error {
 
 type leaseKey struct{}
 
-// WithLease returns a context for the effects of a step, which need the lease.
+// WithLease returns a context with a lease. Code that runs a step calls Held with this context before each change.
 func WithLease(ctx context.Context, lease Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, lease)
 }

@@ -83,7 +83,8 @@ func load(source fs.FS, name string) (*chart.Chart, error) {
 // umbrella is the name of the chart that contains all parts during rendering.
 const umbrella = "dataservice"
 
-// render implements Engine. Each run of Helm's engine parses every template file, so one run takes a third of the time of separate ones.
+// render implements Engine. Each run of Helm's engine parses every template file. So one run for all parts takes a
+// third of the time of separate runs.
 func (h *helm) render(release Release, parts []Part) ([][]File, error) {
 	all, values, err := h.compose(parts)
 	if err != nil {
@@ -139,7 +140,7 @@ func (h *helm) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 		}
 		composed[part.Chart] = true
 		all.AddDependency(subchart)
-		// The defaults are copied, because a null in the values removes its key from both.
+		// The defaults are copied, because CoalesceTables removes a key with the value null from both maps.
 		values[part.Name] = chartutil.CoalesceTables(maps.Clone(part.Values), runtime.DeepCopyJSON(c.Values))
 	}
 	return all, values, nil

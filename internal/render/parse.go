@@ -83,8 +83,9 @@ func unprintable(r rune) bool {
 	return r >= 0x7f && (r <= 0x9f || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff)
 }
 
-// canonical converts a document to its Go type and back, to get the form of the API server's answers: quantities are normalised (1000m is
-// 1), and numbers are int64. Unknown fields are an error. It returns nil for a document with only comments.
+// canonical converts a document to its Go type and back. The result has the form of the API server's answers:
+// quantities are normalised (1000m is 1), and numbers are int64. Unknown fields are an error. For a document with only
+// comments, it returns nil.
 func (r *Renderer) canonical(document []byte) (*unstructured.Unstructured, error) {
 	gvk, ok := kindOf(document)
 	if !ok {

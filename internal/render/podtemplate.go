@@ -102,8 +102,8 @@ func LastOfName[T any](list []T, name func(T) any) []T {
 	return kept
 }
 
-// RepeatedPort returns the index of the first port that repeats the number and protocol of an earlier port, and the index of that earlier
-// port; 0 without a repetition. Server-side apply refuses repetitions.
+// RepeatedPort finds the first port that repeats the number and protocol of an earlier port, because server-side apply
+// refuses such ports. It returns the index of each of the two; i is 0 if no port is repeated.
 func RepeatedPort(ports []corev1.ContainerPort) (i, earlier int) {
 	type id struct {
 		port     int32
@@ -155,8 +155,8 @@ func OverlayJobs(path string, template map[string]any, podTemplate []byte) (map[
 	return OverlayPods(path, template, data)
 }
 
-// OverlayBackups merges a podTemplate for backups into the pods of the CronJobs and Deployments among the objects of a cluster, as OverlayJobs
-// does. Its only Deployment is the archive.
+// OverlayBackups merges a podTemplate for backups into the pods of the CronJobs and Deployments of a cluster, as
+// OverlayJobs does. The only such Deployment is the archive.
 func OverlayBackups(path string, objects []*unstructured.Unstructured, podTemplate []byte) error {
 	at := map[string][]string{"CronJob": {"spec", "jobTemplate", "spec", "template"}, "Deployment": {"spec", "template"}}
 	for _, o := range objects {

@@ -77,7 +77,8 @@ func TestDirectivesOfAnyTypeDoNotPanic(t *testing.T) {
 	}
 }
 
-// The container backup of a podTemplate for backups is the working container, regardless of its name in the workload.
+// In a podTemplate for backups, settings of the container backup apply to the working container, whatever that
+// container is named.
 func TestPodTemplateOfBackupsReachesTheContainerThatWorks(t *testing.T) {
 	t.Parallel()
 	const given = `{"spec":{"serviceAccountName":"backups","containers":[{"name":"backup","resources":{"limits":{"cpu":"2"}}},{"name":"proxy","image":"p"}]}}`
@@ -118,7 +119,7 @@ func TestContainersOfAPodTemplateHaveNoKeyTwice(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-// The error about an unknown field has its path, and the field that was probably meant.
+// The error about an unknown field has the field's path, and the name of the most similar field.
 func TestUnknownFields(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any
@@ -143,7 +144,8 @@ func TestUnknownFields(t *testing.T) {
 	assert.NilError(t, Decode("spec", object{"hostname": "a"}, &corev1.PodSpec{}))
 }
 
-// The podTemplate's handler replaces the rendered handler of a hook or a probe. A rendered pause fits into the podTemplate's grace period.
+// If the podTemplate has a handler for a hook or a probe, it replaces the rendered handler. If the podTemplate has a
+// grace period, a longer rendered pause is shortened.
 func TestPodTemplateReplacesHandlers(t *testing.T) {
 	t.Parallel()
 	const grace = `"terminationGracePeriodSeconds":`

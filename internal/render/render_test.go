@@ -93,7 +93,7 @@ func TestRenderReads(t *testing.T) {
 	}
 }
 
-// Objects have the form of the API server's answers.
+// Rendered objects have the form of the API server's answers: quantities are normalised, and the status is missing.
 func TestCanonicalForm(t *testing.T) {
 	t.Parallel()
 	objects, err := renderOne(withChart(t, `apiVersion: apps/v1
@@ -127,7 +127,7 @@ status: {replicas: 5}
 	})
 }
 
-// Parts rendered together equal parts rendered alone, in the requested order.
+// Several parts in one rendering give the same objects as separate renderings, in the order of the request.
 func TestPartsDoNotMix(t *testing.T) {
 	t.Parallel()
 	r, err := New(kubeVersion)

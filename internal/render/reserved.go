@@ -68,8 +68,8 @@ func CheckClaims(path string, pod *corev1.PodSpec) error {
 	return nil
 }
 
-// checkOwn refuses a podTemplate that changes, removes or adds the operator's labels or annotations. changed reports whether a key that the
-// chart sets may not be changed, even if users may set such keys elsewhere.
+// checkOwn refuses a podTemplate that changes, removes or adds the operator's labels or annotations. changed selects
+// further keys that the chart sets and that a podTemplate may not change, although users may set such keys elsewhere.
 func checkOwn(path, what string, rendered, merged map[string]string, changed func(key string) bool) error {
 	path += ".metadata." + what + "s"
 	for _, key := range slices.Sorted(maps.Keys(merged)) {

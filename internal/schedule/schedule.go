@@ -23,7 +23,7 @@ const (
 	cached = 1 << 20
 )
 
-// parser takes five fields, six with the second first, and descriptors such as @daily.
+// parser accepts five fields, or six fields with the second first, and descriptors such as @daily.
 var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // names are the names of the six fields.
@@ -97,8 +97,8 @@ func Longest(text, zone string) time.Duration {
 	return pause
 }
 
-// pauseOf returns the longest pause, at least a day. next returns the first run after a time. Only pauses of at least a day are searched,
-// because a schedule may have a run each second.
+// pauseOf returns the longest pause between two runs, at least a day. next returns the first run after a time. pauseOf
+// looks only for pauses of more than a day, because a schedule may have a run each second.
 func pauseOf(next func(time.Time) time.Time) time.Duration {
 	const skip = day - time.Hour
 	last := next(start.Add(-time.Second))

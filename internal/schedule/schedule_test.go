@@ -61,7 +61,8 @@ func TestCheckZone(t *testing.T) {
 	}
 }
 
-// The longest pause is at the end of February, in a leap year, or between months that have the day.
+// Longest finds the longest pause, also if it depends on the end of February, on a leap year, or on months without the
+// day.
 func TestLongest(t *testing.T) {
 	t.Parallel()
 	for text, hours := range map[string]int{
@@ -98,7 +99,7 @@ func TestLongestInATimeZone(t *testing.T) {
 	}
 }
 
-// The worst schedules take few steps: not every run of a schedule for each second is visited.
+// Longest does not visit each run of a schedule with a run each second, so it takes few steps for every schedule.
 func TestLongestTakesFewSteps(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"* * * * * *", "* * * */2 * *", "* * 0-22 * * MON", "59 59 23 */2 * *"} {

@@ -36,8 +36,8 @@ import (
 const olmVariable = "OPERATOR_CONDITION_NAME"
 
 const (
-	// quiet is the time without a rollout after which an upgrade is allowed: rollouts often follow one another, and a restarted operator
-	// has not reconciled all resources yet.
+	// quiet is the time without a rollout after which an upgrade is allowed. It is not 0, because rollouts often follow
+	// one another, and a restarted operator has not reconciled all resources yet.
 	quiet = 5 * time.Second
 	// renameEvery is the minimum time between two changes of the message while upgrades are blocked.
 	renameEvery = 30 * time.Second
@@ -133,8 +133,8 @@ func (r *reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: until.Sub(now)}, nil
 }
 
-// hold returns the delay before a condition is written: without a delay, each step would cause a write. A condition that blocks upgrades is
-// written immediately.
+// hold returns the delay before a condition is written. A condition that blocks upgrades is written immediately. Other
+// writes are delayed, so that rollouts that follow one another cause few writes.
 func (r *reconciler) hold(next metav1.Condition, now time.Time) time.Duration {
 	if next.Status == metav1.ConditionFalse {
 		r.quietSince = time.Time{}

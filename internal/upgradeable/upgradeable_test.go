@@ -159,7 +159,7 @@ func TestOneRolloutAfterAnother(t *testing.T) {
 		p.pass(quiet / 2)
 		p.show(rested)
 		p.pass(quiet / 2)
-		p.show(rested, b) // True was never written in between
+		p.show(rested, b) // the quiet time has not passed, so True was not written
 		p.is(metav1.ConditionFalse, "1 DataService is being rolled out: data/a", 2)
 		p.pass(renameEvery)
 		p.is(metav1.ConditionFalse, "1 DataService is being rolled out: data/b", 3)
@@ -171,7 +171,7 @@ func TestOneRolloutAfterAnother(t *testing.T) {
 	})
 }
 
-// Many rollouts that start and end cause few writes of the condition.
+// If many rollouts start and end, the condition is written only a few times.
 func TestManyRolloutsCostLittle(t *testing.T) {
 	playing(t, func(p *play) {
 		for i := range 500 {
@@ -209,7 +209,7 @@ func TestARestartSaysNothingNew(t *testing.T) {
 	})
 }
 
-// A rollout that never ends blocks an upgrade only for a time. A later rollout blocks it again.
+// A rollout that never ends blocks upgrades only for a limited time. A later rollout blocks them again.
 func TestARolloutThatNeverEnds(t *testing.T) {
 	playing(t, func(p *play) {
 		slow := dataService("slow", dsv1.ConditionProgressing)

@@ -27,7 +27,7 @@ func Protect(do func() error) (err error) {
 		if value == nil {
 			return
 		}
-		if known, ok := value.(*PanicError); ok { // from a Group, with the stack of the panic itself
+		if known, ok := value.(*PanicError); ok { // from a Group: it has the stack of the function that panicked
 			err = known
 			return
 		}

@@ -73,7 +73,8 @@ func TestDiffer(t *testing.T) {
 	assert.Equal(t, came, 1)
 }
 
-// The stage of the copy depends only on the spec and on a condition of the spec's generation.
+// progressOf computes the stage of the copy from the spec and the condition Imported. It ignores a condition of an
+// earlier generation.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	ds := func(importFrom map[string]any, status, reason string, seen int64) *unstructured.Unstructured {
@@ -110,8 +111,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Undo and apply refuse if spec.mysql names a database that is neither the original nor its copy: services may have written to that
-// database.
+// If spec.mysql names a database that is neither the original nor its copy, Undo and Apply refuse, because services may
+// have written to that database.
 func TestAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	third := func(url string) map[string]any {

@@ -121,7 +121,8 @@ func (a *Adopter) merged(ctx context.Context, live *unstructured.Unstructured, p
 	return changed.GetResourceVersion(), nil
 }
 
-// until waits until missing returns "". Until then, missing returns the missing state.
+// until calls missing again and again, until missing returns "". missing returns a text about the state that is not
+// reached yet.
 func (a *Adopter) until(ctx context.Context, missing func() (string, error)) error {
 	deadline := time.NewTimer(a.Timeout)
 	defer deadline.Stop()
@@ -142,15 +143,16 @@ func (a *Adopter) until(ctx context.Context, missing func() (string, error)) err
 	}
 }
 
-// apply writes a planned object as the operator does. The applier gets an object of the original operator with the marks of this operator,
-// because the report has named the adoption.
+// apply writes a planned object as the operator does. If the live object belongs to the original operator, the applier
+// gets a copy with this operator's labels and digest, so that it takes over the object. The report has named this
+// adoption before.
 func (a *Adopter) apply(ctx context.Context, o *Observation, planned *unstructured.Unstructured) error {
 	live, err := a.get(ctx, planned.GroupVersionKind(), planned.GetNamespace(), planned.GetName())
 	if err != nil {
 		return err
 	}
 	if o.isOriginal(live) {
-		if _, hasPods, _ := unstructured.NestedMap(live.Object, "spec", "template"); hasPods { // otherwise the applier would replace the object with its pods
+		if _, hasPods, _ := unstructured.NestedMap(live.Object, "spec", "template"); hasPods { // the applier would replace such an object together with its pods
 			return fmt.Errorf("another writer (%s) made %s %s again: stop the original operator", strings.Join(writers(live), ", "), live.GetKind(), live.GetName())
 		}
 		live = adopted(o.owner(), live)

@@ -213,7 +213,8 @@ func isPaused(ds *unstructured.Unstructured) bool {
 	return paused
 }
 
-// versions returns a version of each planned object. It changes with each write of the object, except writes of the status.
+// versions returns a version of each planned object. The version changes with each write of the object, except writes
+// of the status.
 func versions(o *Observation) map[object.ID]string {
 	found := map[object.ID]string{}
 	add := func(planned *unstructured.Unstructured) {

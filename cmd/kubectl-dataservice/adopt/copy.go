@@ -142,7 +142,7 @@ func (a *Adopter) prove(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// observeData observes the cluster. It returns an error if something prevents a step of the database.
+// observeData observes the cluster. It returns an error if the report refuses the steps of the database.
 func (a *Adopter) observeData(ctx context.Context) (*Observation, error) {
 	o, err := a.Observe(ctx)
 	if err != nil {
@@ -187,8 +187,8 @@ func (a *Adopter) declare(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// fence stops the writes of the original server. Before that, it records the server's state, which --undo must restore. seen is that state;
-// nil if it was not read.
+// fence stops the writes of the original server. Before that, it records the server's state, because --undo must
+// restore that state. seen is the state of the server; nil if it was not read yet.
 func (a *Adopter) fence(ctx context.Context, o *Observation, seen *Fence) (err error) {
 	if before := o.Record.Fence; before == nil || before.Reopened { // Reopened: another copy has replaced a refused copy
 		if before == nil && seen == nil {
@@ -267,7 +267,8 @@ func withCutOver(o *Observation, cutOver bool) map[string]any {
 // behind matches the lag of a copy in the message of the condition.
 var behind = regexp.MustCompile(`follows, (\d+) s behind`)
 
-// waitForCopy waits until the copy is the database in use. With isCutOver false, it waits until a cut-over to the copy is possible.
+// waitForCopy waits until a cut-over to the copy is possible. With isCutOver, it waits until the copy is the database
+// in use.
 func (a *Adopter) waitForCopy(ctx context.Context, o *Observation, isCutOver bool) error {
 	var printed time.Time
 	return a.until(ctx, func() (string, error) {

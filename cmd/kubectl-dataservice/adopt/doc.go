@@ -46,21 +46,21 @@ func recordName(ds string) string { return ds + "-adoption" }
 // Observation holds the input of Judge.
 type Observation struct {
 	DataService *unstructured.Unstructured
-	// Wanted is the DataService with the spec that it has while its objects are adopted.
+	// Wanted is the DataService with the spec that it has during the adoption.
 	Wanted *dsv1.DataService
 	Plan   *reconcile.Plan
 	// Live has every object with a planned name, and every object of the original operator.
 	Live map[object.ID]*unstructured.Unstructured
-	// ReplicaSets and Pods are all of the namespace.
+	// ReplicaSets and Pods are all ReplicaSets and pods of the namespace.
 	ReplicaSets, Pods []*unstructured.Unstructured
 	Record            *Record
-	// Copy is the plan with the database that imports the original; nil if spec.mysql already declares that database. CopyRefused is the
-	// reason why there is no such plan.
+	// Copy is the plan with the new database, which imports the original one; nil if spec.mysql declares the new
+	// database already. CopyRefused is the reason why such a plan cannot be made.
 	Copy        *reconcile.Plan
 	CopyRefused string
-	// Claim is the claim of the database that imports; nil for none.
+	// Claim is the claim of the new database, which imports the original one; nil if the claim does not exist.
 	Claim *unstructured.Unstructured
-	// Own is the claim of the database in spec.mysql, if that database has another name; nil for none.
+	// Own is the claim of the database in spec.mysql if its name differs from the original database's; nil for none.
 	Own *unstructured.Unstructured
 	// AgentImage is the image of the agent.
 	AgentImage string

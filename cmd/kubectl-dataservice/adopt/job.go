@@ -31,8 +31,8 @@ type Fence struct {
 	Reopened bool `json:"reopened,omitempty"`
 }
 
-// agent runs `agent fence` in a Job and returns the reported state. It first waits until an earlier Job has ended: a late effect of the
-// earlier Job would undo the effect of the new Job.
+// agent runs `agent fence` in a Job and returns the reported state. It first waits until an earlier Job has ended:
+// otherwise the earlier Job could still change the server after the new Job.
 func (a *Adopter) agent(ctx context.Context, o *Observation, what string, flags ...string) (*Fence, error) {
 	return a.agentIf(ctx, o, func(context.Context) error { return nil }, what, flags...)
 }

@@ -66,7 +66,7 @@ func Look(ctx context.Context, r *plugin.Reader, operator *plugin.Operator, ds *
 	return o, o.lookAhead(ctx, r, operator)
 }
 
-// lookAhead plans the database that would copy the original.
+// lookAhead plans the new database, which would import the original one.
 func (o *Observation) lookAhead(ctx context.Context, r *plugin.Reader, operator *plugin.Operator) (err error) {
 	before := o.original()
 	if before == nil || progressOf(o.DataService) != notCopied || o.isReplaced() {
@@ -91,7 +91,7 @@ func (o *Observation) lookAhead(ctx context.Context, r *plugin.Reader, operator 
 	return nil
 }
 
-// wanted returns the DataService with another spec.mysql. nil keeps the present spec.mysql.
+// wanted returns the DataService with the given spec.mysql. If mysql is nil, spec.mysql stays unchanged.
 func (o *Observation) wanted(mysql map[string]any) (*dsv1.DataService, error) {
 	ds := o.DataService
 	changed := ds.DeepCopy()
@@ -107,8 +107,8 @@ func (o *Observation) wanted(mysql map[string]any) (*dsv1.DataService, error) {
 	return typed, nil
 }
 
-// elsewhere returns the spec.mysql for the time of the adoption: kind ThirdParty, with the original operator's database. It returns nil if
-// spec.mysql does not change.
+// elsewhere returns the spec.mysql during the adoption: kind ThirdParty, with the address of the original database. It
+// returns nil if spec.mysql does not change.
 func elsewhere(o *Observation) map[string]any {
 	if isElsewhere(o.DataService) || progressOf(o.DataService) != notCopied || o.isReplaced() {
 		return nil

@@ -18,17 +18,18 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// roll replaces a Deployment by a Deployment of the same name with other selectors. Its Service has a ready address at any time: the old
-// Deployment is deleted without its pods, and the pods get the labels of the new Deployment, which adopts and gradually replaces them.
+// roll replaces a Deployment by a Deployment of the same name with another selector. (1) The old Deployment is deleted
+// without its pods. (2) The pods get the labels of the new Deployment. (3) The new Deployment adopts the pods and
+// replaces them gradually. So the Service always has a ready address.
 type roll struct {
 	owner    object.Owner
 	name     string
-	from, to map[string]string // the selectors of the former and of the new Deployment
-	// isFrom reports whether a Deployment with the labels from may be deleted.
+	from, to map[string]string // selectors of the old and of the new Deployment
+	// isFrom reports whether a live Deployment with the labels from is the old one, and may be deleted.
 	isFrom func(live *unstructured.Unstructured) bool
 	// toService is the selector of the Service after the replacement.
 	toService map[string]string
-	// service, before and deployment write the Service, the objects that the new pods need, and the new Deployment.
+	// service writes the Service, before the objects that the new pods need, and deployment the new Deployment.
 	service, before, deployment func(ctx context.Context) error
 }
 
@@ -127,8 +128,9 @@ func (a *Adopter) label(ctx context.Context, r roll) error {
 	return nil
 }
 
-// moveService changes the selector of the Service. It first checks, with a temporary Service that has the new selector, that the controller
-// of EndpointSlices has seen the labels of all ready pods. Otherwise the Service could have no address for a moment.
+// moveService changes the selector of the Service. Before that, it creates a temporary Service with the new selector,
+// and waits until that Service has the addresses of all ready pods. Otherwise the Service could have no address for a
+// moment.
 func (a *Adopter) moveService(ctx context.Context, r roll) error {
 	live, err := a.get(ctx, serviceKind, r.owner.Namespace, r.name)
 	if err != nil {

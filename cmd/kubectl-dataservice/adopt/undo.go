@@ -100,7 +100,7 @@ func isSame(o *Observation) bool {
 
 // pause pauses the DataService, and waits until the operator has seen the pause.
 func (a *Adopter) pause(ctx context.Context, o *Observation) error {
-	if isSame(o) && o.Record.MySQL != nil { // an undo is repeated at its end, or the adoption has not paused the DataService yet
+	if isSame(o) && o.Record.MySQL != nil { // an earlier undo was interrupted near its end, or the adoption has not paused the DataService yet
 		return nil
 	}
 	if !isPaused(o.DataService) {

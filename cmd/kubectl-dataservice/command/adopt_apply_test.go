@@ -29,15 +29,15 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// kill ends commands after a write, like a process that is killed before it reads the response.
+// kill runs commands and ends them after a write, as if the process was killed before it read the response.
 type kill struct {
 	*env
 
 	mu    sync.Mutex
-	wrote []string // resource/name of each write of all lives
+	wrote []string // resource/name of each write of all runs
 }
 
-// life runs a command and kills it after a number of writes. It reports whether the command ended earlier.
+// life runs a command and kills it after skip+1 writes. It reports whether the command ended before that.
 func (k *kill) life(skip int, args ...string) (ended bool) {
 	k.Helper()
 	ctx, cancel := context.WithCancel(k.Ctx)
@@ -91,9 +91,10 @@ func nameOf(r *http.Request, request harness.Request) string {
 	return o.Name
 }
 
-// TestAdoption adopts the original's twelve components. The command is killed after each third of its writes (FAULTS=full: each write) and
-// repeated. Between two lives, the operator restarts and writes nothing. The EndpointSlices of a stateless component always have a ready
-// address. The command writes only objects that its report has named. Then the adoption is undone in the same way.
+// TestAdoption adopts the original's twelve components, although the command is killed after each third write
+// (FAULTS=full: each write) and repeated. The operator also restarts between runs, and writes nothing. The Services
+// always have a ready address. The command writes only objects that its report has named. An undo, which is killed in
+// the same way, restores all objects.
 func TestAdoption(t *testing.T) {
 	harness.Long(t)
 	e := original(t, harness.Sample())
@@ -112,7 +113,7 @@ func TestAdoption(t *testing.T) {
 			e.Errorf("the operator wrote %v", wrote)
 		}
 	}
-	skip, each := 2, 8 // each: number of lives between restarts of the operator
+	skip, each := 2, 8 // each: number of runs of the command between two restarts of the operator
 	if os.Getenv("FAULTS") == "full" {
 		skip, each = 0, 20
 	}
@@ -146,7 +147,7 @@ func TestAdoption(t *testing.T) {
 	e.says(exitError, []string{"there is nothing to undo"}, "adopt", name, "--undo", "--yes")
 }
 
-// named fails unless a report has named all written objects.
+// named checks that a report has named all written objects.
 func (e *env) named(r *adopt.Report, wrote []string) {
 	e.Helper()
 	known := map[string]bool{}
@@ -231,7 +232,8 @@ func (e *env) specs() map[string]string {
 	return found
 }
 
-// The new pods of a component do not become ready: the adoption ends, the component's old pod serves, and later components are not changed.
+// If the new pods of a component do not become ready, the command fails. The component's old pod still serves, and
+// later components are not changed.
 func TestAdoptionStopsAtAFailure(t *testing.T) {
 	e := original(t, harness.Sample(fields{"api-manager": fields{"nodeSelector": fields{"no": "such-node"}}}))
 	before := e.specs()

@@ -39,7 +39,7 @@ import (
 
 const agentImage = "example/agent:v1"
 
-// serve runs instead of a service: it listens at the address of the service's probe.
+// serve replaces the program of a service: it listens at the address that the service's probe checks.
 func serve(args []string) int {
 	for _, arg := range args {
 		if address, ok := strings.CutPrefix(arg, "--listen="); ok {
@@ -250,7 +250,7 @@ func (l *ledger) count() (acks int, tried int64) {
 	return len(l.acks), l.tried
 }
 
-// writes waits until more writes were tried. It returns the number of acknowledged ones.
+// writes waits until the client has tried more writes. It returns the number of acknowledged ones.
 func (e *databaseEnv) writes(l *ledger) int {
 	e.Helper()
 	before, from := l.count()
@@ -289,7 +289,7 @@ func (e *databaseEnv) lost(l *ledger, pod, user, password string) (missing []int
 	return missing
 }
 
-// uses fails unless the service uses the given database.
+// uses checks that the service uses the given database.
 func (e *databaseEnv) uses(database string) {
 	e.Helper()
 	file := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "es-adapter"}}
@@ -297,7 +297,7 @@ func (e *databaseEnv) uses(database string) {
 	e.Must(harness.Mentions(fmt.Sprint(file.Data), "jdbc:mysql://"+database+"."))
 }
 
-// goesOn fails unless the service still has its pod and uses the original database.
+// goesOn checks that the service still has its pod and uses the original database.
 func (e *databaseEnv) goesOn() {
 	e.Helper()
 	e.uses("mysql-dataservice")
@@ -307,8 +307,8 @@ func (e *databaseEnv) goesOn() {
 	assert.Equal(e.T, d.Status.AvailableReplicas, int32(1))
 }
 
-// through runs a command again and again: it is killed after the first write, then after the second, and so on, until a run ends. The
-// operator restarts after each kill.
+// through runs a command again and again: the first run is killed after its first write, the second run after its
+// second write, and so on, until a run ends by itself. The operator restarts after each kill.
 func (e *databaseEnv) through(args ...string) (wrote []string) {
 	e.Helper()
 	k := &kill{env: e.env}
@@ -320,9 +320,9 @@ func (e *databaseEnv) through(args ...string) (wrote []string) {
 	return k.wrote
 }
 
-// The original database, which has no volume and no log, is copied and cut over, while a client writes to it as root. Plugin and operator
-// are killed at each step. The new database has each acknowledged write. After the fence, no write is acknowledged. The report has named
-// all written objects.
+// The original database is copied and cut over, while a client writes to it as root. The plugin is killed after each
+// write, and the operator restarts. The new database has each acknowledged write. After the original server is fenced,
+// it acknowledges no write. The report has named all written objects.
 func TestAdoptionOfTheDatabase(t *testing.T) {
 	harness.Long(t)
 	for kind, options := range map[string][]string{"without a log": {"--skip-log-bin"}, "with a log": {"--log-bin=binlog", "--server-id=1"}} {
@@ -351,15 +351,15 @@ func TestAdoptionOfTheDatabase(t *testing.T) {
 			e.says(exitYes, []string{"the services use database mysql"}, "adopt", name, "--original-stopped")
 			_, err = e.ask("mysql-dataservice-0", "root", harness.OriginalRootPassword, "SET GLOBAL super_read_only = OFF; INSERT INTO ledger.acks VALUES (-1)")
 			e.Must(err)
-			for range 2 { // nor is it forgotten
+			for range 2 { // a second run reports the same
 				e.says(exitError, []string{"writes since the cut-over may exist only on the original server"}, "adopt", name, "--finish", "--yes", "--original-stopped", "--agent-image", agentImage)
 			}
 		})
 	}
 }
 
-// A user has allowed a write, so the copy differs: the command does not use the copy. After the undo of another copy, the original server
-// accepts writes, and the claim with the copy still exists.
+// If a user allows a write after the copy, the copy differs, and the services do not use it. After another copy and an
+// undo, the original server accepts writes, and the claim with the copy still exists.
 func TestAdoptionOfTheDatabaseIsUndone(t *testing.T) {
 	harness.Long(t)
 	e := withDatabase(t, "--skip-log-bin")

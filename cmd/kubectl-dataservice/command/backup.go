@@ -23,8 +23,9 @@ func (p *cli) backupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup NAME",
 		Short: "Back the database up now, and follow the backup to its end",
-		Long: "Back the database of a DataService up now, where spec.mysql.backup says, and follow the backup until the store holds it or it has\n" +
-			"failed. It creates a DataBackup, and needs the right to. An interrupt ends only the command: the backup continues.\n\n" +
+		Long: "Back the database of a DataService up now, to the destination in spec.mysql.backup. Follow the backup until the store holds it, or\n" +
+			"until it has failed. The command creates a DataBackup, and you need the right to create one. An interrupt ends only the command:\n" +
+			"the backup continues.\n\n" +
 			"Exit codes: 0: the store holds the backup; 1: the backup failed; 2: an error.",
 		Example: "  kubectl dataservice backup platform\n  kubectl dataservice backup platform --as-name before-upgrade",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),

@@ -33,8 +33,8 @@ func (p *cli) redisCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "redis NAME [-- ARGUMENTS]",
 		Short: "Open a Redis client in a pod of the Redis Cluster",
-		Long: "Open a Redis client in a pod of a DataService's Redis Cluster, or of the RedisCluster of that name. It follows redirections to\n" +
-			"other nodes. It needs the right to create pods/exec. Whatever follows -- is given to redis-cli.",
+		Long: "Open a Redis client in a pod of a DataService's Redis Cluster, or of the RedisCluster of that name. The client follows\n" +
+			"redirections to other nodes. You need the right to create pods/exec. Arguments after -- are passed to redis-cli.",
 		Example: "  kubectl dataservice redis platform\n  kubectl dataservice redis platform -- CLUSTER INFO",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,8 +91,8 @@ func (p *cli) etcdCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "etcd NAME [-- ARGUMENTS]",
 		Short: "Run etcdctl in a pod of an EtcdCluster",
-		Long: "Run etcdctl in a pod of the EtcdCluster of that name, with the certificates of the pod where it has some. It needs the right to\n" +
-			"create pods/exec. Whatever follows -- is given to etcdctl; without it, the state of all members is shown.",
+		Long: "Run etcdctl in a pod of the EtcdCluster of that name. If the pod has certificates, etcdctl uses them. You need the right to\n" +
+			"create pods/exec. Arguments after -- are passed to etcdctl; without arguments, the state of all members is shown.",
 		Example: "  kubectl dataservice etcd my-etcd-cluster\n  kubectl dataservice etcd my-etcd-cluster -- get --prefix /registry --keys-only",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

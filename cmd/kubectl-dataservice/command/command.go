@@ -22,7 +22,8 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// The exit codes. For status and why: ready or not. For diff: no difference or a difference, as `kubectl diff`.
+// The exit codes. For status and why, exitYes means ready, and exitNo not ready. For diff, as for `kubectl diff`,
+// exitYes means no difference, and exitNo a difference.
 const (
 	exitYes   = 0
 	exitNo    = 1
@@ -53,7 +54,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 }
 
 func run(ctx context.Context, streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, args []string) int {
-	root := New(streams, flags, time.Now) //nolint:contextcheck // a completion has the context of its command
+	root := New(streams, flags, time.Now) //nolint:contextcheck // a completion uses the context of its command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	switch {

@@ -21,7 +21,8 @@ func (p *cli) convertCommand() *cobra.Command {
 		Use:   "convert -f FILE",
 		Short: "Print the DataService that replaces AppServices, ModelBoxes, CronTabs and a MongoDB",
 		Long: "Print one DataService that replaces the AppServices (app.example.com), ModelBoxes (model.github.com), CronTabs\n" +
-			"(stable.example.com) and the MongoDB (mongodb.com, mongodbcommunity.mongodb.com) in a file. Fields without a counterpart are listed on standard error. No cluster is asked.",
+			"(stable.example.com) and the MongoDB (mongodb.com, mongodbcommunity.mongodb.com) in a file. Fields without a counterpart are listed on standard error.\n" +
+			"The command sends no request to a cluster.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := p.readFile(file)

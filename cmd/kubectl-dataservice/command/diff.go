@@ -32,9 +32,9 @@ func (p *cli) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [NAME] [-f FILE]",
 		Short: "Show the operator's changes before it makes them",
-		Long: "Show what the operator would do: for the DataService in a file, or for the one in the cluster (drift). Objects that it would\n" +
-			"create, update, replace and delete, and the pods that would restart. The plugin decides as the operator does; it does not\n" +
-			"predict quotas and admission policies. It only reads. For users who may read Secrets it compares these, too,\n" +
+		Long: "Show what the operator would do for the DataService in a file, or for the one in the cluster (drift): the objects that it would\n" +
+			"create, update, replace and delete, and the pods that would restart. The plugin decides as the operator does, but it cannot\n" +
+			"predict the decisions of quotas and admission policies. The command only reads. If you may read Secrets, it compares them, too,\n" +
 			"and prints only the names of their keys.\n\n" +
 			"Exit codes: 0: no difference; 1: at least one difference; 2: an error.",
 		Example: "  kubectl dataservice diff -f platform.yaml --summary\n  kubectl dataservice diff platform",
@@ -161,7 +161,7 @@ func (c *cluster) tryOut(ctx context.Context, data []byte) (notes []string, err 
 		DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager, Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
 	})
 	if apierrors.IsForbidden(err) {
-		return []string{"whether the API server would take this DataService was not asked: " + err.Error()}, nil
+		return []string{"the API server was not asked whether it would accept this DataService: " + err.Error()}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the API server would refuse this DataService: %w", err)

@@ -38,20 +38,20 @@ import (
 )
 
 const (
-	// promised limits the time until why names the cause, for each row of the corpus.
+	// promised limits the time until why names the cause. It applies to each fault of the corpus.
 	promised = 10 * time.Second
-	// findings is the number of findings of issue 36, W1 to W15. Each has a row.
+	// findings is the number of findings of issue 36, W1 to W15. Each finding must have a row in the corpus.
 	findings = 15
-	// theOne is the name of the DataService in each row.
+	// theOne is the name of the DataService in all rows.
 	theOne = "platform"
-	// still is the name of a node without a kubelet. Rows write the statuses of its pods.
+	// still is the name of a node without a kubelet. So the rows themselves write the statuses of its pods.
 	still = "still"
 	// firstCharacters is the number of characters of a line that a terminal shows.
 	firstCharacters = 120
 )
 
-// short lists the rows of the short form. Each row stands for one of the ways in which why finds a cause. No row depends on a time limit or
-// on the order of events.
+// short lists the rows that run with -short: one row for each source from which why takes a cause (see the comments).
+// No row depends on a time limit or on the order of events.
 var short = []string{
 	"an image that there is not",               // the state of a container
 	"out of memory",                            // the last termination of a container
@@ -204,7 +204,7 @@ func (s *scene) step(step *why.Step) {
 	switch {
 	case step.Change != nil:
 		generation := s.Change(theOne, s.fill(step.Change))
-		if step.Change["paused"] == true { // while the operator is not paused, it reverts the next step
+		if step.Change["paused"] == true { // an operator that has not paused yet would revert the next step
 			s.Until("the operator pauses", func() error { return harness.Observed(s.DataService(theOne), generation) })
 		}
 	case step.Create != nil:
@@ -292,7 +292,7 @@ func (s *scene) why() (code int, lines []string, out string) {
 	return code, strings.SplitN(out+errOut+"\n\n", "\n", 3), out + errOut
 }
 
-// staysWell expects why to report no problem until the platform is ready, and afterwards.
+// staysWell checks that why reports no problem until the platform is ready, and after that.
 func (s *scene) staysWell() {
 	isReady := func() error {
 		code, _, out := s.why()
@@ -312,7 +312,7 @@ func (s *scene) staysWell() {
 		}
 		return nil
 	}
-	s.Until("it is ready", isReady) // after the journal has the state of the API server
+	s.Until("it is ready", isReady) // isReady also waits until the journal has the state of the API server
 	s.Must(isReady())
 }
 
@@ -349,8 +349,9 @@ func (s *scene) isNamed() {
 // shown matches the objects in a line.
 var shown = regexp.MustCompile(`\b([A-Z][A-Za-z]+|pod) ([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
-// known returns the earliest time after the last step at which the API server showed the fault: the creation of the newest object in the
-// first two lines, or the time at which deleting the namespace's content failed.
+// known returns the time at which the API server first showed the fault, but never a time before the last step. It is
+// the creation of the newest object in the first two lines, or the time at which the deletion of the namespace's
+// content failed.
 func (s *scene) known(lines []string) time.Time {
 	at := s.last
 	later := func(t time.Time) {
@@ -386,7 +387,7 @@ func (s *scene) Check(err error, text string) {
 	}
 }
 
-// onPage expects the troubleshooting page to have a row for a cause.
+// onPage checks that the troubleshooting page has a row for a cause.
 func (s *scene) onPage(cause string) {
 	causes, err := why.Page()
 	s.Must(err)
@@ -400,7 +401,7 @@ func (s *scene) onPage(cause string) {
 	}
 }
 
-// named replaces the placeholder in words.
+// named replaces the placeholder NAMESPACE in words.
 func (s *scene) named(words []string) []string {
 	var all []string
 	for _, word := range words {
@@ -409,7 +410,7 @@ func (s *scene) named(words []string) []string {
 	return all
 }
 
-// says returns an error that names words which the first two lines lack.
+// says returns an error if line 1 is too long, or if one of the first two lines lacks an expected word.
 func (s *scene) says(lines []string) error {
 	if n := utf8.RuneCountInString(lines[0]); n > firstCharacters {
 		return fmt.Errorf("line 1 has %d characters", n)
@@ -417,7 +418,7 @@ func (s *scene) says(lines []string) error {
 	return errors.Join(harness.Mentions(lines[0], s.named(s.Names)...), harness.Mentions(lines[1], "look at "+strings.ReplaceAll(s.Look, "NAMESPACE", s.Namespace)))
 }
 
-// runs executes the command of line 2 as the user. The command must find the object in the line.
+// runs executes the command in line 2 as the user. The command must find the object that it names.
 func (s *scene) runs(line string) {
 	_, command, found := strings.Cut(line, ": kubectl ")
 	if !found {
@@ -431,7 +432,7 @@ func (s *scene) runs(line string) {
 	}
 }
 
-// messageSays compares MESSAGE of kubectl get with the expectation of the row.
+// messageSays checks that MESSAGE of kubectl get names the cause that the row expects.
 func (s *scene) messageSays() {
 	if s.Silent != "" && len(s.Message) > 0 {
 		s.Fatal("a row must have a message, or the reason why it has none")

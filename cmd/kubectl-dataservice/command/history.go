@@ -88,7 +88,8 @@ func (p *cli) rollbackCommand() *cobra.Command {
 		Long: "Go back to a spec that a DataService had; without --to, to the last one that was ready. The command first shows what the operator would do,\n" +
 			"and asks for consent. Then the spec is written, and the operator rolls it out like any other change. The number of pods, autoscaling,\n" +
 			"pausing, the order of rollouts, the size and class of storage, and passwords stay as they are now.\n\n" +
-			"Where Flux or Argo CD manage the DataService, nothing is written: the change to commit is printed, and how to suspend the tool.",
+			"If Flux or Argo CD manages the DataService, the command writes nothing. It prints the change to commit, and the command that\n" +
+			"suspends the tool.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster()

@@ -27,8 +27,8 @@ func (p *cli) logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs NAME [COMPONENT]",
 		Short: "Show the logs of all containers of a DataService",
-		Long: "Show the logs of all containers of a DataService, or of one component, each line with its pod and container. Of a container\n" +
-			"that waits for its next start, the log of its last run is shown.\n\n" +
+		Long: "Show the logs of all containers of a DataService, or of one component, each line with its pod and container. If a\n" +
+			"container waits for its next start, the log of its last run is shown.\n\n" +
 			"Exit codes: 0: all logs were read; 1: at least one was not; 2: an error.",
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {

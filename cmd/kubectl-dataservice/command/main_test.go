@@ -88,7 +88,7 @@ func newEnv(t *testing.T, role string) *env {
 	return e
 }
 
-// buffer can be written by a command while a test reads it.
+// buffer is a bytes.Buffer that a test can read while a command writes to it.
 type buffer struct {
 	mu   sync.Mutex
 	data bytes.Buffer

@@ -38,8 +38,9 @@ func (p *cli) mysqlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mysql NAME [-- ARGUMENTS]",
 		Short: "Open a MySQL client in the database's pod",
-		Long: "Open a MySQL client in the database's pod, with the account of the services, or as root. Of several members it is the pod of the\n" +
-			"primary. NAME may be that of a MySQLCluster. It needs the right to create pods/exec. Whatever follows -- is given to the client.",
+		Long: "Open a MySQL client in the database's pod, with the account of the services, or as root. If the database has several members,\n" +
+			"the pod is that of the primary. NAME may also be the name of a MySQLCluster. You need the right to create pods/exec. Arguments\n" +
+			"after -- are passed to the client.",
 		Example: "  kubectl dataservice mysql platform\n  kubectl dataservice mysql platform -- --execute 'show databases'",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,8 +17,8 @@ func (p *cli) renderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render -f FILE",
 		Short: "Print the manifests of a DataService, without a cluster",
-		Long: "Print what the operator would apply for a DataService, with the default images. No cluster is asked; generated passwords\n" +
-			"are placeholders.",
+		Long: "Print what the operator would apply for a DataService, with the default images. The command sends no request to a cluster.\n" +
+			"Generated passwords are placeholders.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := p.readFile(file)

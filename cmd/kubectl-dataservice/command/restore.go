@@ -36,10 +36,11 @@ func (p *cli) restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore NAME",
 		Short: "Restore a backup to a new volume next to the database, and follow that to its end; or list backups and restores",
-		Long: "Restore a backup of a DataService's database to a new volume, and follow that until it was checked or has failed. It\n" +
-			"creates a DataRestore, which needs the right to create one. The database that runs is not touched, and nothing is switched. Without\n" +
-			"--database it is a rehearsal, and its volume goes with the DataRestore. An interrupt ends only the command.\n\n" +
-			"Without --backup, --to-time and --to-position it lists the backups and restores that have an object in the cluster.\n\n" +
+		Long: "Restore a backup of a DataService's database to a new volume, and follow the restore until the new data was checked, or\n" +
+			"until it has failed. The command creates a DataRestore, and you need the right to create one. The running database does not change,\n" +
+			"and the services still use it. Without --database, the restore is a rehearsal: its volume is deleted with the DataRestore. An\n" +
+			"interrupt ends only the command.\n\n" +
+			"Without --backup, --to-time and --to-position, the command lists the backups and restores that have an object in the cluster.\n\n" +
 			"Exit codes: 0: the backup was restored and checked; 1: the restore failed; 2: an error.",
 		Example: "  kubectl dataservice restore platform\n  kubectl dataservice restore platform --backup latest\n" +
 			"  kubectl dataservice restore platform --to-time 2026-01-02T15:30:00Z --database mysql-restored\n" +

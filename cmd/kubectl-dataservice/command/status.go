@@ -25,7 +25,7 @@ func (p *cli) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show one DataService, or all of a namespace",
-		Long: "Show one DataService: what is wrong first and in full, then its components. Without a name, a line for each.\n\n" +
+		Long: "Show one DataService: first its whole problem, then its components. Without a name, show a line for each DataService.\n\n" +
 			"Exit codes: 0: ready; 1: not ready; 2: an error.",
 		Example: "  kubectl dataservice status platform -w\n  kubectl dataservice status -A",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.completeNames(false),

@@ -32,8 +32,8 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 		Use:   "upgrade-check [-A]",
 		Short: "List the pods that an operator of this version would restart, before it is installed",
 		Long: "Show what an operator of this plugin's version would do to the existing DataServices: which pods would restart, which objects\n" +
-			"would be replaced. Use the plugin of the version that you want to install. It has that version's charts and default images; where\n" +
-			"your installation sets others (RELATED_IMAGE_*), give its manifest.\n\n" +
+			"would be replaced. Use the plugin of the version that you want to install. It has that version's charts and default images. If\n" +
+			"your installation sets other images (RELATED_IMAGE_*), give its manifest.\n\n" +
 			"Exit codes: 0: nothing changes; 1: something changes; 2: an error.",
 		Example: "  kubectl dataservice upgrade-check -A\n  kubectl dataservice upgrade-check -A --manifest dist/install.yaml",
 		Args:    cobra.NoArgs,

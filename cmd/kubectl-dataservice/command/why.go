@@ -38,10 +38,10 @@ func (p *cli) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NAME [COMPONENT]",
 		Short: "Explain why a DataService or another resource of the operator is not healthy, and name the next step",
-		Long: "Explain why a DataService, or one component of it, is not ready: from what waits to the root cause, its pod, the end of its\n" +
-			"log and its events. The first line is the cause, the second the object to look at. redis/NAME, etcd/NAME, mysql/NAME,\n" +
-			"databackup/NAME and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a MySQLCluster, a DataBackup and a DataRestore;\n" +
-			"appservice/NAME, modelbox/NAME and crontab/NAME about an AppService, a ModelBox and a CronTab.\n\n" +
+		Long: "Explain why a DataService, or one component of it, is not ready: the chain of waiting components, the root cause with its\n" +
+			"pod, the end of its log, and its events. The first line is the cause, the second the object to look at.\n" +
+			"redis/NAME, etcd/NAME, mysql/NAME, databackup/NAME and datarestore/NAME explain a RedisCluster, an EtcdCluster, a MySQLCluster, a\n" +
+			"DataBackup and a DataRestore; appservice/NAME, modelbox/NAME and crontab/NAME explain an AppService, a ModelBox and a CronTab.\n\n" +
 			"Exit codes: 0: nothing is wrong, also during a rollout; 1: something is wrong; 2: an error.",
 		Example: "  kubectl dataservice why platform\n  kubectl dataservice why platform auth\n  kubectl dataservice why etcd/my-etcd-cluster",
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),

@@ -165,7 +165,8 @@ func TestWhyOfAnOperatorThatIsDown(t *testing.T) {
 	})
 }
 
-// A resource is too large for the API server to store its status: an Event of the operator names the resource.
+// If a resource is so large that the API server cannot store its status, why names the resource, from an Event of the
+// operator.
 func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
 	e := newEnv(t, "view")
 	file := func(length int) fields {
@@ -186,7 +187,8 @@ func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
 	e.says(exitNo, []string{"StatusTooLarge: DataService " + name + " has 15", "look at DataService " + name, "shorten spec"}, "why", name)
 }
 
-// Two faults are visible only in a message that the operator writes into the status while a component starts.
+// While a component starts, its message in the status names two faults that no other object shows: pods that a
+// StatefulSet cannot create, and a third party that does not answer.
 func TestTheStatusNamesWhatWasSilent(t *testing.T) {
 	for component, c := range map[string]struct {
 		wrong fields

@@ -52,8 +52,8 @@ func (p *cli) restartCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart NAME COMPONENT",
 		Short: "Restart the pods of one component, as an update does",
-		Long: "Restart the pods of one component: an annotation on its pods in the spec is changed, and the operator rolls that out like any\n" +
-			"other change, one pod after the other.",
+		Long: "Restart the pods of one component: the command changes an annotation on its pods in the spec, and the operator rolls out the\n" +
+			"change like any other, one pod after the other.",
 		Args: cobra.ExactArgs(2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ds, err := p.dataService(cmd.Context(), args[0])

@@ -20,7 +20,7 @@ type Volume string
 // The states of a volume.
 const (
 	VolumeEmpty Volume = "Empty" // no data at all
-	VolumeData  Volume = "Data"  // data with a mark: of Report.Member in Report.Cluster, if the mark has these ids
+	VolumeData  Volume = "Data"  // data with the agent's mark
 	// VolumeForeign is data without the agent's mark, or with the mark of another pod. The agent never changes such data.
 	VolumeForeign Volume = "Foreign"
 )
@@ -36,8 +36,8 @@ func (p Position) Before(q Position) bool {
 	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
 }
 
-// Known is a position that a member's data has reached. The operator's record has the text of a Known for each pod, and the agent reads
-// that text from a file.
+// Known is a position that a member's data has reached. The operator stores the text of a Known for each pod in its
+// record. The agent reads that text from a file.
 type Known struct {
 	Cluster, Member string // ids in hexadecimal
 	Position
@@ -60,8 +60,8 @@ type Report struct {
 	// Cluster and Member are the ids of the data, in hexadecimal: the ids in etcd's files, or else in the mark, which may outlive the data.
 	Cluster string `json:"cluster,omitempty"`
 	Member  string `json:"member,omitempty"`
-	// Damage is the evidence that the data differs from the data that etcd wrote; empty for none. The agent does not start etcd on damaged
-	// data.
+	// Damage is the evidence that the data differs from the data that etcd wrote; empty if there is no such evidence.
+	// The agent does not start etcd on damaged data.
 	Damage string `json:"damage,omitempty"`
 	// Position is the end of the data's log.
 	Position
@@ -74,7 +74,8 @@ type Report struct {
 	Used string `json:"used,omitempty"`
 	// Token is the token of the last ticket with the verb force that was used on this volume.
 	Token string `json:"token,omitempty"`
-	// Reason is the condition that the agent waits for, and Waiting explains it to users. Both are empty while the agent starts etcd.
+	// Reason and Waiting name the condition that the agent waits for: Reason as a CamelCase word, Waiting as a text for
+	// users. Both are empty while the agent starts etcd.
 	Reason  string `json:"reason,omitempty"`
 	Waiting string `json:"waiting,omitempty"`
 	// Ticket is the text of the pod's ticket as the agent sees it.

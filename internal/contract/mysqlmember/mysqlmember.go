@@ -82,8 +82,8 @@ type Damage string
 
 // The kinds of damage.
 const (
-	DamageLog  Damage = "Log"  // its relay log cannot be read
-	DamageData Damage = "Data" // its data differs from the primary's, or its relay log cannot be read again after it was renewed
+	DamageLog  Damage = "Log"  // the replica's relay log cannot be read
+	DamageData Damage = "Data" // the replica's data differs from the primary's, or its relay log could not be read again after it was renewed
 )
 
 // Position is a position in a binary log.
@@ -120,26 +120,27 @@ type Source struct {
 	Personal bool `json:"personal,omitempty"`
 }
 
-// Request is the body of an order. Instance and Server must be those of the observed member: an order for another start, or for other data,
-// is refused.
+// Request is the body of an order. Instance and Server must be those of the observed member. The agent refuses an order
+// for another start or for other data.
 type Request struct {
 	Order
 	Instance    string `json:"instance"`
 	Server      string `json:"server"`
 	Source      Source `json:"source,omitzero"`
 	Acknowledge bool   `json:"acknowledge,omitempty"`
-	// Renew makes a member with DamageLog drop its relay log, and receive again what it has not applied.
+	// Renew makes a member with DamageLog delete its relay log, and receive again the transactions that it has not
+	// applied.
 	Renew     bool  `json:"renew,omitempty"`
 	Demands   int   `json:"demands,omitempty"`
 	CutVoters []int `json:"cutVoters,omitempty"`
 	CutOthers []int `json:"cutOthers,omitempty"`
-	// Servers are the servers of the members that log in with their own passwords, by ordinal.
+	// Servers are the UUIDs of the servers that log in with their own passwords, by the ordinals of their members.
 	Servers map[int]string `json:"servers,omitempty"`
 }
 
 // Report describes a member, whether its server runs or not.
 type Report struct {
-	// Instance identifies the start of the server, or of the agent while no server runs.
+	// Instance identifies the start of the server. While no server runs, it identifies the start of the agent.
 	Instance string `json:"instance"`
 	Volume   Volume `json:"volume,omitempty"`
 	// Mark identifies the data of a single server that no member has adopted.
@@ -148,8 +149,8 @@ type Report struct {
 	Server   string `json:"server,omitempty"`
 	Promised int64  `json:"promised,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
-	// Ticket is the last ticket that was used, Making the ticket with which new data is being created, and Failed the last ticket with
-	// which that failed. A failed ticket is retried.
+	// Ticket is the last ticket that was used. Making is the ticket for which the agent is now creating new data.
+	// Failed is the last ticket for which this creation failed; the agent retries it.
 	Ticket string `json:"ticket,omitempty"`
 	Making string `json:"making,omitempty"`
 	Failed string `json:"failed,omitempty"`
@@ -165,8 +166,8 @@ type Report struct {
 	Accounts string `json:"accounts,omitempty"`
 }
 
-// State stores the answers of a member's server, and the promises of the member. Sets of GTIDs are in the notation of MySQL, and may name
-// a range twice.
+// State stores the answers of a member's server. Promised is the highest epoch that the member has promised: it refuses
+// orders of older epochs. Sets of GTIDs are in the notation of MySQL, and may contain a range twice.
 type State struct {
 	Server string `json:"server"`
 	// Version is the server's version, such as 8.4.9.
@@ -174,32 +175,34 @@ type State struct {
 	Role     Role   `json:"role,omitempty"`
 	Promised int64  `json:"promised,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
-	// Executed are the applied transactions. Received also has the transactions of the relay log.
+	// Executed is the set of applied transactions. Received also has the transactions of the relay log.
 	Executed string `json:"executed"`
 	Received string `json:"received"`
 	Writable bool   `json:"writable,omitempty"`
 
-	// For a primary. Purged are the transactions that the primary's logs no longer have.
+	// The following fields are set for a primary. Purged is the set of transactions that the primary's logs no longer
+	// have.
 	Purged  string `json:"purged,omitempty"`
 	Epoch   int64  `json:"epoch,omitempty"`
 	Demands int    `json:"demands,omitempty"`
 	Cut     []int  `json:"cut,omitempty"`
-	// Servers are the servers that log in with separate passwords, by the ordinals of their members.
+	// Servers are the UUIDs of the servers that log in with their own passwords, by the ordinals of their members.
 	Servers map[int]string `json:"servers,omitempty"`
 	CutEnd  Position       `json:"cutEnd,omitzero"`
 	// Clock is a time by the server's clock: transactions after End are committed after that time.
 	Clock   time.Time `json:"clock,omitzero"`
 	End     Position  `json:"end,omitzero"`
 	Waiting int       `json:"waiting,omitempty"`
-	// Commits describes the state of commits; an older agent does not report it. Stalled is the time in milliseconds since the last end of
-	// a commit, while sessions wait.
+	// Commits describes the state of commits; an older agent does not report it. Stalled is the time in milliseconds
+	// since the last commit; it is 0 while no session waits.
 	Commits Commits `json:"commits,omitempty"`
 	Stalled int64   `json:"stalled,omitempty"`
 	// Unprotected reports whether the server must be killed: the primary requires acknowledgements and semi-sync is off, or a promotion
 	// failed halfway.
 	Unprotected bool `json:"unprotected,omitempty"`
 
-	// For a replica. SourceServer is the UUID of the server that the replica is connected to.
+	// The following fields are set for a replica. SourceServer is the UUID of the server that the replica is connected
+	// to.
 	Source       int    `json:"source,omitempty"`
 	SourceServer string `json:"sourceServer,omitempty"`
 	// Personal reports whether the replica logs in with its server's password.

@@ -9,15 +9,15 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Declaration has the part of the spec for one component. Fields is nil if the component is not declared.
+// Declaration has the fields of one component in the spec. Fields is nil if the spec does not declare the component.
 type Declaration struct {
-	// Fields is the whole part, as a pointer to the API's type.
+	// Fields points to the component's struct in the API, which has all of its fields.
 	Fields any
 
 	Name      string // name of its objects; empty for the default
 	DependsOn []dsv1.ComponentName
 
-	// Parts of Fields; nil if the API's type lacks the part.
+	// The following are parts of Fields; nil if the API's type lacks the part.
 	Workload   *dsv1.Workload
 	Middleware *dsv1.Middleware
 	MySQL      *dsv1.MySQL
@@ -93,8 +93,8 @@ func ofMySQL(m *dsv1.MySQL) Declaration {
 	return d
 }
 
-// probe returns the workload of a probe, for a component that is a resource or runs outside of the cluster. It has only the fields for
-// scheduling and annotations.
+// probe returns the workload of the probe that checks a component outside of the cluster. The workload has only the
+// scheduling fields and the annotations of redis, etcd or mongodb.
 func probe(scheduling dsv1.SchedulingFields, annotations map[string]string) *dsv1.Workload {
 	return &dsv1.Workload{SchedulingFields: scheduling, PodFields: dsv1.PodFields{Annotations: annotations}}
 }

@@ -28,11 +28,12 @@ type Component struct {
 	Requires []dsv1.ComponentName
 	// Calls are additional components to which this component connects at run time.
 	Calls []dsv1.ComponentName
-	// WaitsFor are the components that must be ready before a new revision of this component starts: its Requires, or, if components start
-	// one at a time, its predecessor.
+	// WaitsFor are the components that must be ready before a new revision of this component starts. They are its
+	// Requires. If components start one at a time, WaitsFor is its predecessor.
 	WaitsFor []dsv1.ComponentName
 
-	// ChecksMembers adds the template of Jobs that judge whether a single server can become several members.
+	// ChecksMembers adds a template of Jobs. Such a Job checks whether a single MySQL server can become several
+	// members.
 	ChecksMembers bool
 
 	Declaration // the component's part of the spec
@@ -111,8 +112,9 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	return append(found, userDeclared(spec)...), nil
 }
 
-// setKind sets the kind of middleware. A Redis, etcd or MongoDB outside of the cluster has other object names: a cluster that the operator
-// ran before keeps the usual names until it is no longer needed.
+// setKind sets the kind of middleware. It also sets other object names if Redis, etcd or MongoDB runs outside of the
+// cluster. The usual name then still belongs to the cluster that the operator ran before, until the platform no longer
+// needs that cluster.
 func (c *Component) setKind() error {
 	switch {
 	case c.Redis != nil && c.Redis.Kind != "":
@@ -166,8 +168,8 @@ func (c *Component) isUsers() bool {
 	return c.Middleware == nil && !c.IsResource() && !c.HasProductDefaults
 }
 
-// newer are the names of components that a user's service may have if the spec does not declare the component: such services may be older
-// than the fields of these components.
+// newer lists the components whose names a user's service may have, if the spec does not declare the component. Such a
+// service may be older than the field of the component.
 var newer = []dsv1.ComponentName{Redis, Etcd, MongoDB}
 
 // checkNames refuses two components with the same name.
@@ -192,8 +194,9 @@ func checkNames(components []Component) error {
 	return nil
 }
 
-// connect sets each component's edges: the product's services depend on all middleware; then the edges of the table, then the user's edges.
-// It drops the table's edges to undeclared components. A user's edge to an undeclared component is an error.
+// connect sets the edges of each component: services of the product depend on all middleware, then follow the edges of
+// the table, and then the user's edges. An edge of the table to an undeclared component is dropped. A user's edge to an
+// undeclared component is an error.
 func connect(components []Component) error {
 	isDeclared := func(name dsv1.ComponentName) bool {
 		return slices.ContainsFunc(components, func(c Component) bool { return c.Name == name })
@@ -250,8 +253,8 @@ func order(components []Component) ([]Component, error) {
 	return ordered, nil
 }
 
-// cycleError returns an error that names one cycle among the components that are not done. There is a cycle, because each of these
-// components waits for another of them.
+// cycleError returns an error that names one cycle among the components that are not done. A cycle must exist, because
+// each of these components waits for another one of them.
 func cycleError(components []Component, done map[dsv1.ComponentName]bool) error {
 	byName := map[dsv1.ComponentName]Component{}
 	var at dsv1.ComponentName

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 	assert.Assert(t, g.Get("auth") == nil)
 }
 
-// The table and the API have the same components. Each is read from its field in the API.
+// The table and the API have the same components, and NewGraph reads each component from its field in the API.
 func TestTheTableIsTheAPI(t *testing.T) {
 	t.Parallel()
 	var fields []string
@@ -85,7 +85,8 @@ func TestTheTableIsTheAPI(t *testing.T) {
 	assert.Equal(t, TableIndex(Platform), -1)
 }
 
-// Callers are the components that require another component, and those in the product's routes. A sequential start does not change them.
+// Callers returns the components that require another component, and those that call it by the product's routes. The
+// result is the same if components start one at a time.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"Dependency", "Sequential"} {

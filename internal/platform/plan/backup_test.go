@@ -127,7 +127,8 @@ func withAgent(t *testing.T, text string) []*unstructured.Unstructured {
 	return objects
 }
 
-// The agent logs in to a mysql outside of the cluster, unless the spec sets a check. The agent's pod restarts when the password changes.
+// If mysql runs outside of the cluster, the agent in the probe logs in to it, unless the spec sets a check. If the
+// password changes, the probe restarts.
 func TestTheAgentLogsInElsewhere(t *testing.T) {
 	t.Parallel()
 	const spec = "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: a, namespace: b}\nspec: {%s: {kind: 3, thirdParty: {url: '%s', %s}}}\n"
@@ -181,8 +182,8 @@ func TestPodTemplateOfBackupsReachesTheirPodsAlone(t *testing.T) {
 	assert.Equal(t, seen, 5)
 }
 
-// With method Files, the backup pod has a volume like the database's, the configuration of the database, and memory for a server. The only
-// other change is the list of accounts, which restarts nothing.
+// With method Files, the backup pod has a volume like the database's, the configuration of the database, and memory for
+// a server. Besides the pod, only the list of accounts changes, and this restarts no pod.
 func TestCopiedFilesHaveAVolume(t *testing.T) {
 	t.Parallel()
 	dumps := withAgent(t, backedUp)

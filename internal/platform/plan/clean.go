@@ -20,8 +20,8 @@ type Users struct {
 	List func(kind string) ([]*unstructured.Unstructured, error)
 }
 
-// clean returns the name of the Secret from which containers get a user's account: the user's Secret, or the operator's copy if a value has
-// a trailing newline. (A container cannot remove the newline from its environment.)
+// clean returns the name of the Secret from which containers get a user's account. This is the user's Secret, or the
+// operator's copy if a value ends with a newline. (A container cannot remove the newline from its environment.)
 func (p *planner) clean(c *component.Component, secret string, keep bool, keys ...string) (string, error) {
 	if p.others == nil {
 		return secret, nil
@@ -36,8 +36,8 @@ func (p *planner) clean(c *component.Component, secret string, keep bool, keys .
 	case inUse != nil:
 		return "", inUse
 	case used && c.MySQL != nil && (c.MySQL.Backup != nil || c.MySQL.RestoreFrom != nil || c.MySQL.ImportFrom != nil):
-		return "", fmt.Errorf("%s: Secret %s has a value with a newline or another control character, with which the database was made, and a restored one would be without: "+
-			"change that password in the database and in the Secret", c.Name, secret)
+		return "", fmt.Errorf("%s: a value in Secret %s has a newline or another control character. The database was made with this value, but a restored database "+
+			"would get it without that character: change that password in the database and in the Secret", c.Name, secret)
 	case used: // release 0.2.0 used such values unchanged: running workloads keep them
 		return secret, nil
 	case err != nil:
@@ -55,8 +55,8 @@ func (p *planner) isCut(secret string, keys ...string) (bool, error) {
 	return isCut, err
 }
 
-// isInUse reports whether the unchanged values of a Secret are in use: no copy exists, and a workload has the values in its environment or
-// a database has a volume.
+// isInUse reports whether workloads or data use the values of a user's Secret without the removal of newlines. This is
+// so if no copy of the Secret exists, and either a workload refers to the Secret or the database has a volume.
 func (p *planner) isInUse(c *component.Component, secret, name string) (bool, error) {
 	if live, err := p.lookup("Secret", name); live != nil || err != nil {
 		return false, err

@@ -54,7 +54,8 @@ type SecretsPlan struct {
 	Credentials values.Credentials
 	// MongoDBPassword is the password of the services' account in MongoDB; "" while the user's Secret with the password does not exist.
 	MongoDBPassword string
-	// DigestKey is the key of digests of users' Secrets: without it they would help to guess a weak password. "" if nothing needs it.
+	// DigestKey is the secret key with which digests of users' Secrets are computed; "" if no digest is needed. Without
+	// a key, a digest would help to guess a weak password.
 	DigestKey string
 }
 
@@ -185,7 +186,8 @@ func (p *planner) checkLost(secret string, c *component.Component) error {
 	return err
 }
 
-// thirdParty uses the user's Secret, or stores the account from the spec in a Secret.
+// thirdParty sets the name of the Secret with the account of a database outside of the cluster: the user's Secret, or a
+// Secret with the account from the spec.
 func (p *planner) thirdParty(c *component.Component) error {
 	var err error
 	if ref := c.ThirdParty.SecretRef; ref != nil && ref.Name != "" {
@@ -197,7 +199,8 @@ func (p *planner) thirdParty(c *component.Component) error {
 	return err
 }
 
-// redis sets the name of the Secret with the password of Redis. The kind RedisCluster creates and keeps the Secret of a RedisCluster.
+// redis sets the name of the Secret with the password of Redis. If Redis is a RedisCluster, the controller of that kind
+// creates the Secret.
 func (p *planner) redis(c *component.Component) error {
 	found := &p.plan.Credentials
 	if c.Kind != component.ThirdParty {
@@ -205,7 +208,7 @@ func (p *planner) redis(c *component.Component) error {
 		if secret := c.Redis.CredentialsSecret; secret != "" {
 			isCut, err := p.isCut(secret, keyPassword)
 			if found.RedisSecret = secret; isCut {
-				found.RedisSecret = c.ObjectName + "-password" // the copy of the RedisCluster
+				found.RedisSecret = c.ObjectName + "-password" // copy that the controller of RedisClusters makes
 			}
 			return err
 		}
@@ -230,8 +233,8 @@ func (p *planner) redis(c *component.Component) error {
 	return err
 }
 
-// mongodb plans the password of the services' account in MongoDB. A lost password is generated again without a check, because MongoDB's
-// operator then sets the new password.
+// mongodb plans the password of the services' account in MongoDB. If the password is lost, it is generated again
+// without checkLost: MongoDB's operator then sets the new password in the database.
 func (p *planner) mongodb(c *component.Component) (err error) {
 	if secret := c.MongoDB.CredentialsSecret; secret != "" {
 		if p.others != nil {
@@ -266,8 +269,9 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 		}
 	}
 	username, secretText := d[keyUsername], d[keyPassword]
-	// The checksum is keyed: otherwise its annotation on pods would help to guess a weak password. The key is the secret of the product's
-	// services; if there are none, it is a separate secret.
+	// The checksum depends on a secret key. Without a key, the checksum in the pods' annotation would help to guess a
+	// weak password. The key is the secret of the product's services. If no such service is declared, it is a key in
+	// this Secret.
 	key := p.jwt
 	if key == "" {
 		if d, err = p.fill(secret, d, keyChecksum); err != nil {
@@ -280,7 +284,8 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 	return secret, hex.EncodeToString(mac.Sum(nil)[:12]), p.add(secret, string(c.Name), d, false)
 }
 
-// fill adds values for the given keys to fixed values: from the live Secret, or else from the cache, or else new values.
+// fill returns fixed values together with a value for each of the keys. It takes this value from the live Secret, or
+// else from the cache. If both lack it, fill generates the value.
 func (p *planner) fill(name string, fixed secretData, keys ...string) (secretData, error) {
 	live, err := p.lookup("Secret", name)
 	if err != nil {

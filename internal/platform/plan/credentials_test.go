@@ -217,7 +217,7 @@ func TestThirdPartyInline(t *testing.T) {
 	assert.Assert(t, metav1.GetControllerOf(first.Secrets[1]) != nil, "it goes with the DataService")
 	assert.DeepEqual(t, f.plan(k), first)
 
-	// Any change changes the checksum, even if a letter moves from one value to the other.
+	// If the username or the password changes, the checksum changes, even if a letter only moves from one to the other.
 	seen := map[string]bool{first.Credentials.MySQLChecksum: true}
 	for _, pair := range [][2]string{{"u", "q"}, {"v", "p"}, {"", "up"}, {"up", ""}, {"", ""}} {
 		f := newFixture(t, spec(pair[0], pair[1]))
@@ -226,7 +226,7 @@ func TestThirdPartyInline(t *testing.T) {
 		assert.Assert(t, !seen[p.Credentials.MySQLChecksum], "%v", pair)
 		seen[p.Credentials.MySQLChecksum] = true
 	}
-	// The checksum is keyed: it cannot be computed from a guessed password.
+	// The checksum depends on a secret key: with another key, the same account has another checksum.
 	assert.Assert(t, newFixture(t, spec("u", "p")).plan(NewKeeper()).Credentials.MySQLChecksum != first.Credentials.MySQLChecksum)
 }
 
@@ -313,5 +313,5 @@ func TestMongoDB(t *testing.T) {
 	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine" && p.MongoDBPassword == "theirs")
 	f.asked = nil
 	assert.Equal(t, f.plan(keeper).MongoDBPassword, "theirs")
-	assert.DeepEqual(t, f.asked, []string(nil)) // read again after some minutes
+	assert.DeepEqual(t, f.asked, []string(nil)) // the Secret is cached for some minutes
 }

@@ -19,7 +19,7 @@ import (
 // example is a block of YAML in a page.
 var example = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// DataServices that a page shows completely can be rendered.
+// Every DataService that a page shows completely can be rendered.
 func TestExamplesRender(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."

@@ -77,7 +77,7 @@ func newFuzzer(f *testing.F) *fuzzer {
 	return &fuzzer{admitter: admitter, planner: newPlanner(&testing.T{}, nil), latest: newPlanner(&testing.T{}, nil)}
 }
 
-// admitted returns a DataService with the spec in the form in which the API server would store it, or the API server's error.
+// admitted returns a DataService with this spec as the API server would store it, or the API server's error.
 func (z *fuzzer) admitted(spec any) (*dsv1.DataService, error) {
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind, "spec": spec,
@@ -151,7 +151,7 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// belongs fails the test unless an object has the labels and the owner of a DataService, and a watched kind.
+// belongs checks that an object has the labels and the owner of a DataService, and that its kind is watched.
 func belongs(t *testing.T, obj *unstructured.Unstructured, ds *dsv1.DataService) {
 	t.Helper()
 	where, labels := fields.ID(obj), obj.GetLabels()
@@ -173,7 +173,8 @@ func belongs(t *testing.T, obj *unstructured.Unstructured, ds *dsv1.DataService)
 	}})
 }
 
-// FuzzText replaces a text in a spec: the manifests contain the new text, and nothing else changes.
+// FuzzText replaces a text in a spec by another text. The manifests must have the new text in the same places, and must
+// not change otherwise.
 func FuzzText(f *testing.F) {
 	z := newFuzzer(f)
 	all := seeds(f)

@@ -55,7 +55,8 @@ func newMemory(openBytes, packedBytes int) *memory {
 	return m
 }
 
-// putAway packs a plan that leaves the uncompressed cache. A plan that cannot be packed is rendered again when needed.
+// putAway packs a plan that leaves the cache of uncompressed plans. If a plan cannot be packed, it is rendered again
+// when the operator needs it.
 func (m *memory) putAway(name types.NamespacedName, r *remembered) {
 	if packed, err := pack(r); err == nil {
 		m.packed.Add(name, packed, packed.size())

@@ -34,7 +34,7 @@ func heap() int {
 	return int(stats.HeapAlloc)
 }
 
-// incompressible returns text whose size packing reduces by less than a quarter.
+// incompressible returns a text that packing makes smaller by less than a quarter.
 func incompressible(random *rand.Rand, size int) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	text := make([]byte, size)
@@ -44,8 +44,8 @@ func incompressible(random *rand.Rand, size int) string {
 	return string(text)
 }
 
-// The memory for a spec that changes repeatedly equals the memory for a spec that has changed once, whether it is planned or refused. The
-// memory for many deleted DataServices is at most the limits.
+// A spec that changes repeatedly needs no more memory than a spec that has changed once, whether it is planned or
+// refused. The memory for many deleted DataServices does not exceed the limits.
 func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")
@@ -107,7 +107,8 @@ func makePlan(p *Planner, ds *dsv1.DataService) (*Plan, error) {
 	return p.Make(ds, graph, values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"})
 }
 
-// A field that applies to all components counts once per component: 1 MB with 200 components is refused before it becomes 200 MB.
+// A default for all components counts once for each component: 1 MB with 200 components is refused, because it would
+// become 200 MB.
 func TestASpecThatMultipliesIsRefused(t *testing.T) {
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)
@@ -156,8 +157,8 @@ func manySpecs(t *testing.T) []dsv1.DataServiceSpec {
 	return specs
 }
 
-// A plan for which only the changed components were rendered equals a full plan, for any previous spec. The same holds for a packed plan,
-// and for the next plan after it.
+// If only the changed components are rendered, the plan equals a complete rendering, whatever the previous spec was.
+// This is also true if the previous plan was packed.
 func TestAChangeIsRenderedAsAllIs(t *testing.T) {
 	t.Parallel()
 	renderer, err := render.New("v1.36.0")

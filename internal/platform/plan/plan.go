@@ -173,8 +173,8 @@ func spellOut(objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// inputOf returns the inputs of a component's objects. It omits the DataService's name, namespace and UID, and inputs that do not change
-// within a process.
+// inputOf returns the inputs of a component's objects, as JSON. It omits the DataService's name, namespace and UID, and
+// inputs that do not change while the process runs.
 func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
 	input := struct {
 		Chart          string

@@ -114,7 +114,7 @@ func TestWhatAChangeReaches(t *testing.T) {
 	}
 }
 
-// Different objects have different digests, by which changes are detected.
+// Different objects have different digests: otherwise the operator would miss a change.
 func TestDigestsTellObjectsApart(t *testing.T) {
 	t.Parallel()
 	seen := map[string]*unstructured.Unstructured{}
@@ -147,7 +147,8 @@ func TestARevisionKnowsNotWhoOwnsIt(t *testing.T) {
 	assert.Equal(t, string(metav1.GetControllerOf(second.Components[1].Objects[0]).UID), "another")
 }
 
-// The user's image overrides the release's image, which overrides the chart's image. The image of a probe is not that of its component.
+// The user's image overrides the image of the release, which overrides the chart's image. A component and its probe
+// have different images.
 func TestImagesOfTheRelease(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t, map[string]string{

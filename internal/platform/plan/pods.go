@@ -67,8 +67,9 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 	return nil
 }
 
-// labelRevision labels the pods of another operator's resource with a digest of their template, settings and version. The label shows which
-// digest that operator has applied. The status of the resource does not show it, and may describe an older StatefulSet.
+// labelRevision adds a label to the pods of another operator's resource: a digest of their template, settings and
+// version. So the pods show whether that operator has applied the latest spec. The resource's status does not show
+// this, and may describe an older StatefulSet.
 func labelRevision(o *unstructured.Unstructured, path []string) error {
 	template, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {
@@ -82,8 +83,9 @@ func labelRevision(o *unstructured.Unstructured, path []string) error {
 	return unstructured.SetNestedField(o.Object, object.Sum(data), append(slices.Clone(path), "metadata", "labels", object.LabelRevision)...)
 }
 
-// nameAccount sets the service account in both of its fields. The API server sets each field from the other. If the plan did not own the
-// second field, an account that was removed from the spec would be restored.
+// nameAccount sets both fields of a pod spec that name the service account. The API server copies each field to the
+// other. If the plan set only one field, an account that a user removes from the spec would come back from the other
+// field.
 func nameAccount(object *unstructured.Unstructured, path []string) error {
 	names := [][]string{
 		append(slices.Clone(path), "spec", "serviceAccountName"),

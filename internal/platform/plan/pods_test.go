@@ -42,7 +42,8 @@ func podsOf(t *testing.T, p *plan.Plan, name string) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// The overlay is merged as in Kubernetes: containers are merged by name, null removes a field, and directives work.
+// The spec's podTemplate is merged as in Kubernetes: containers are merged by name, null removes a field, and
+// directives such as $patch work.
 func TestPodTemplate(t *testing.T) {
 	t.Parallel()
 	yes := true
@@ -71,7 +72,7 @@ func TestPodTemplate(t *testing.T) {
 	}
 }
 
-// An error in an overlay, or in the spec's additions to the pods, is reported with its field.
+// If a podTemplate, or another field that adds to the pods, has an error, the message names the field.
 func TestPodsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ spec, field, message string }{
@@ -103,14 +104,14 @@ func TestPodsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A volume from a claim template counts as a volume.
+// A container may mount a volume that comes from a claim template.
 func TestMountsOfClaims(t *testing.T) {
 	t.Parallel()
 	p := planOf(t, "{mysql: {sidecars: [{name: a, image: b, volumeMounts: [{name: data, mountPath: /data}]}]}}")
 	assert.Equal(t, len(podsOf(t, p, "mysql").Spec.Containers), 2)
 }
 
-// The overlay applies to the pods of every kind.
+// The spec's podTemplate applies to the pods of every kind of workload.
 func TestPodTemplateOfEveryKind(t *testing.T) {
 	t.Parallel()
 	const overlay = "podTemplate: {spec: {hostname: h}}"

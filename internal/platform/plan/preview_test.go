@@ -11,8 +11,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// YAML parses some texts without quotes as booleans or numbers. The API server refuses such values, and here none is converted to another
-// text.
+// YAML parses some texts without quotes as booleans or numbers. Like the API server, Parse refuses such values where a
+// text is expected, and converts none to a text.
 func TestATextThatYAMLReadsOtherwiseIsRefused(t *testing.T) {
 	t.Parallel()
 	head := "apiVersion: " + dsv1.GroupVersion.String() + "\nkind: DataService\n"

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Values are generated once. A deleted or emptied Secret is restored unchanged, also by a restarted operator that has read the values from
-// the live Secrets.
+// A value is generated once. If a Secret is deleted or emptied, it is restored with the same values, also by a
+// restarted operator that has read the live Secrets before.
 func TestValuesAreGeneratedOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(f *fixture){
@@ -96,13 +96,14 @@ func TestLostCredentials(t *testing.T) {
 		assert.ErrorContains(t, err, "restore it from a backup")
 		assert.Equal(t, *generated, 0)
 
-		// A claim that is being deleted blocks nothing.
+		// A claim that is being deleted does not count as data: new passwords are generated.
 		f.live["PersistentVolumeClaim/"+claim].SetDeletionTimestamp(ptr.To(metav1.Now()))
 		f.plan(k)
 		assert.Equal(t, *generated, 2)
 	}
 
-	// A Secret without the operator's label is not lost: a new operator reads it from the API server and uses its values.
+	// If a Secret only lacks the operator's label, its values are not lost: a new operator reads the Secret from the
+	// API server.
 	f := newFixture(t, "{mysql: {}}")
 	k, _ := counting()
 	made := f.plan(k)
@@ -114,14 +115,14 @@ func TestLostCredentials(t *testing.T) {
 	assert.DeepEqual(t, f.plan(k), made)
 	assert.Equal(t, *generated, 0)
 
-	// Nothing proves that a Secret without any label belongs to the database.
+	// If a Secret has no label at all, an error is returned, because the Secret may not belong to the database.
 	unlabelled.SetLabels(nil)
 	k, generated = counting()
 	_, err := f.try(k)
 	assert.ErrorContains(t, err, "Secret "+mysqlSecret+" exists, but its labels do not name DataService sample")
 	assert.Equal(t, *generated, 0)
 
-	// Without a volume, no data needs the password.
+	// A DaemonSet has no volume, so no data needs the lost password, and a new one is generated.
 	f = newFixture(t, "{mysql: {kind: DaemonSet}}")
 	f.live["PersistentVolumeClaim/"+claim] = &unstructured.Unstructured{}
 	f.plan(NewKeeper())
@@ -164,8 +165,9 @@ func TestValuesInUseAreAdopted(t *testing.T) {
 	assert.Assert(t, !k.Adopt(f.ds, foreign))
 }
 
-// Without services of the product, the checksum has a separate key, which does not change while the Secret exists. With such services,
-// their secret is the key, as in earlier versions, so that an upgrade of the operator restarts none of their pods.
+// If the product's services are declared, their secret is the key of the checksum, as in earlier versions: an upgrade
+// of the operator restarts no pod. Otherwise the checksum has a separate key, which does not change while the Secret
+// exists.
 func TestTheChecksumIsAlwaysKeyed(t *testing.T) {
 	t.Parallel()
 	const name = "mysql-dataservice-third-party"
@@ -200,8 +202,8 @@ func unstructuredOf(kind, name string, more map[string]any) *unstructured.Unstru
 	return o
 }
 
-// Containers get a user's account in their environment without a trailing newline: from a copy, if a value in the Secret has one. An
-// invalid value is reported before any object is created with it. Workloads that already run with such a value keep it.
+// If a user's password ends with a newline, containers get it without the newline, from a copy of the Secret. An
+// invalid value is reported before an object uses it. Workloads that already use such a value keep it.
 func TestUserAccountIsCleanInEveryContainer(t *testing.T) {
 	t.Parallel()
 	const mysql, elsewhere = "{mysql: {credentialsSecret: mine}}", "{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: mine}}}}"

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// reader parses a value of the spec strictly, and returns the value in the form of the charts.
+// reader parses a value of the spec strictly, and returns the value that the charts expect.
 type reader func(path string, value any) (any, error)
 
 // checks maps names of fields that the CRD does not specify to their validation.

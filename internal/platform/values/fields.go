@@ -15,22 +15,23 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// translated are the fields that do not reach a chart under their own names. Build or the plan uses them.
+// translated lists fields that charts do not read under these names. Build or package plan uses them.
 var translated = []string{
 	"name", "image", "version", "kind", "port", "replica", "dependsOn", "thirdParty", "storage", "initScripts", "credentialsSecret",
 	"podTemplate", "replication",
 }
 
-// ofProbe are the fields that apply to the probe of a redis, etcd or mongodb outside of the cluster.
+// ofProbe lists the fields that apply to the probe if redis, etcd or mongodb runs outside of the cluster.
 var ofProbe = []string{
 	"imagePullSecrets", "labels", "annotations", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName",
 }
 
-// unused are the fields that have no effect for middleware outside of the cluster.
+// unused lists the fields that have no effect if middleware runs outside of the cluster.
 var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "serverVersion", "backup", "restoreFrom", "importFrom"}
 
-// fields returns a component's fields from the spec, including the defaults for all components, by name. The charts' values have the same
-// names. A new field needs a type and a chart. If the CRD does not specify the field, it also needs a line in checks or serverChecks.
+// fields returns the fields of a component in the spec, with the defaults for all components. Chart values have the
+// same names. A new field needs a Go type and a line in a chart. If the CRD does not specify the field's schema, it
+// also needs a line in checks or serverChecks.
 func fields(in Input, c *component.Component) (map[string]any, error) {
 	v, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Fields)
 	if err != nil {

@@ -30,7 +30,8 @@ func try(t *testing.T, spec string, name dsv1.ComponentName) (map[string]any, er
 	}, graph.Get(name))
 }
 
-// Server-side apply refuses two variables with the same name. The last one is used, as in the main container.
+// If two variables have the same name, only the last one is kept, because server-side apply refuses both. The main
+// container behaves in the same way.
 func TestTheLastVariableOfAContainerWins(t *testing.T) {
 	t.Parallel()
 	const container = "[{name: a, image: b, env: [{name: X, value: old}, {name: Z, value: z}, {name: X, value: new}], ports: [{containerPort: 1}, {containerPort: 1, protocol: UDP}]}]"
@@ -111,14 +112,15 @@ func TestRegistries(t *testing.T) {
 	assert.Equal(t, withTag("a:1/b:v1@sha256:c", "v2"), "a:1/b:v2")
 }
 
-// The addresses of a cluster outside of the cluster: each has a port, and IPv6 addresses have brackets.
+// nodes adds the default port to addresses without a port, and keeps the brackets of IPv6 addresses.
 func TestNodesElsewhere(t *testing.T) {
 	t.Parallel()
 	found := nodes("redis://a.example.com:7000,b.example.com,[2001:db8::1]:7001,[2001:db8::2]", redisPort)
 	assert.DeepEqual(t, found, []string{"a.example.com:7000", "b.example.com:6379", "[2001:db8::1]:7001", "[2001:db8::2]:6379"})
 }
 
-// The product's services may request MySQL's public key if its accounts need the key: since 8.0, but not with MariaDB.
+// The product's services may request MySQL's public key if its accounts need the key: for MySQL since 8.0, not for
+// MariaDB.
 func TestPublicKey(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]any{
@@ -131,7 +133,8 @@ func TestPublicKey(t *testing.T) {
 	}
 }
 
-// A service gets only the addresses of its dependencies. A user's service may be named redis, etcd or mongodb.
+// A service gets no addresses and no credentials of components on which it does not depend. A user's service that is
+// named redis, etcd or mongodb does not count as such a component.
 func TestNotConnected(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{

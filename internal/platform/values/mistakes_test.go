@@ -115,7 +115,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// Each field that the CRD does not specify has a case that its check refuses.
+// For each check, a case in mistakes is refused.
 func TestEveryCheckRefusesSomething(t *testing.T) {
 	t.Parallel()
 	all := maps.Clone(checks)
@@ -127,7 +127,7 @@ func TestEveryCheckRefusesSomething(t *testing.T) {
 	}
 }
 
-// Errors outside of services are also reported. An empty field means no error.
+// Errors in other fields than those of a service are reported, too. An empty field means that no error is expected.
 func TestMistakesElsewhere(t *testing.T) {
 	t.Parallel()
 	const (

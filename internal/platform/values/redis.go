@@ -14,7 +14,8 @@ import (
 
 const (
 	redisPort = "6379"
-	// Values of finalizers in a RedisCluster. When the cluster is deleted, one value keeps the data, and the other deletes the data.
+	// Values of finalizers in a RedisCluster: redisRetains keeps the data when the cluster is deleted, redisDeletes
+	// deletes the data.
 	redisRetains = "retain"
 	redisDeletes = "foreground"
 )

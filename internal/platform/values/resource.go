@@ -31,7 +31,7 @@ func resource(in Input, c *component.Component, fields, spec map[string]any) (ma
 	return v, nil
 }
 
-// take copies those of the named fields that are set.
+// take copies the named fields. It skips fields that are not set.
 func take(into, fields map[string]any, names ...string) {
 	for _, name := range names {
 		if value, ok := fields[name]; ok {
@@ -83,8 +83,8 @@ func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, err
 	return template, nil
 }
 
-// podsOf returns the podTemplate of a resource. To the template, it adds fields that the resource's kind lacks: labels, annotations, and
-// the priority class of the pods. It does not override fields of the template.
+// podsOf returns the podTemplate of a resource, with the labels, annotations and priority class of the pods: the
+// resource's kind has no fields for them. Values in the given podTemplate take precedence.
 func podsOf(c *component.Component, given *dsv1.Object, fields map[string]any) (map[string]any, error) {
 	template, err := templateOf(c, given)
 	if err != nil {

@@ -76,13 +76,15 @@ func TestSchedulesOfBackups(t *testing.T) {
 	}
 }
 
-// mistake asserts that the values of component a cannot be built. If the message is empty, they can.
+// mistake checks that the values of component a cannot be built, with this message. If the message is empty, they must
+// be built.
 func mistake(t *testing.T, spec, name, message string) {
 	t.Helper()
 	mistakeOf(t, "a", spec, name, message)
 }
 
-// mistakeOf asserts that the values of a component cannot be built. If the message is empty, they can.
+// mistakeOf checks that the values of a component cannot be built, with this message. If the message is empty, they
+// must be built.
 func mistakeOf(t *testing.T, of dsv1.ComponentName, spec, name, message string) {
 	t.Helper()
 	_, err := try(t, spec, of)
@@ -96,8 +98,8 @@ func mistakeOf(t *testing.T, of dsv1.ComponentName, spec, name, message string) 
 	assert.Assert(t, is.Contains(field.Message, message), spec)
 }
 
-// The whole EtcdCluster is planned, including defaults of the API server: fields without a plan would look like changes by another writer.
-// The number of members is an exception.
+// The plan of an EtcdCluster has every field, including those with a default of the API server: another writer's change
+// of a field that the plan lacks would not be corrected. The number of members is an exception.
 func TestEverythingOfEtcdIsPlanned(t *testing.T) {
 	t.Parallel()
 	file, err := crd.Files.ReadFile("bases/etcd.database.coreos.com_etcdclusters.yaml")
@@ -113,7 +115,7 @@ func TestEverythingOfEtcdIsPlanned(t *testing.T) {
 		completed := map[string]any{"spec": runtime.DeepCopyJSONValue(etcd["spec"])}
 		defaulting.Default(completed, structural)
 		filled := completed["spec"].(map[string]any)
-		// The plan contains false explicitly, for every kind.
+		// The plan sets false explicitly, because the Go type would leave it out.
 		assert.DeepEqual(t, filled["networkPolicy"], map[string]any{"enabled": false})
 		assert.Equal(t, filled["paused"], false)
 		delete(filled, "networkPolicy")

@@ -61,9 +61,9 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil
 }
 
-// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. No condition reports this state, because it may
-// end without a change of the resource: for example, a quota is raised, the pod of the Job is admitted, or the resource in spec.of is
-// created.
+// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. No condition reports this
+// state, because it may end without a change of the resource, for example when a quota is raised or the resource in
+// spec.of is created.
 func isHeld(of *unstructured.Unstructured, reason string) bool {
 	return slices.Contains([]string{"DataBackup", "DataRestore"}, of.GetKind()) && !slices.Contains(progressReasons, reason)
 }

@@ -30,8 +30,9 @@ type Facts struct {
 	Resource *unstructured.Unstructured
 	// Component is the component to explain. Empty: any component that is not ready.
 	Component string
-	// Objects are the live objects of the component that Blamed returns, except Secrets and ConfigMaps. If the component is a resource, the
-	// objects of the resource come before the resource. So the resource's state is used if none of these objects is broken.
+	// Objects are the live objects of the component that Blamed returns, except Secrets and ConfigMaps. If the
+	// component is a resource, such as a RedisCluster, its pods' workloads and other objects come before the resource
+	// itself: the state of the resource counts only if none of them is broken.
 	Objects []*unstructured.Unstructured
 	// Pods are the pods of that component, including those of its resource.
 	Pods []*corev1.Pod
@@ -50,14 +51,14 @@ type Facts struct {
 	// Operator is the state of the operator; nil if the user may not read it.
 	Operator *Operator
 
-	// suspect is the component that Contradict has selected.
+	// suspect is the component that Contradict has selected: its objects are unhealthy although its status is not.
 	suspect string
 	// resources are the resources of all components that Contradict has read.
 	resources []*unstructured.Unstructured
 }
 
-// Blamed returns the component that causes the problem, and the path to it from the component that the user asked about: web, proxy, auth.
-// It returns nil if no component is the cause.
+// Blamed returns the component that causes the problem. way is the path to this component from the component that the
+// user asked about: web, proxy, auth. Blamed returns nil if no component is the cause.
 func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, way []string) {
 	start := asked
 	if start == "" {
@@ -215,7 +216,7 @@ func (f *Facts) pod(name string) *corev1.Pod {
 	return nil
 }
 
-// about returns the events of the objects for which is returns true, oldest first.
+// about returns the events of those objects for which the function is returns true, oldest first.
 func (f *Facts) about(is func(kind, name string) bool) []corev1.Event {
 	var found []corev1.Event
 	for i := range f.Events {

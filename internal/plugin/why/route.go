@@ -32,8 +32,8 @@ func (f *Facts) route() (health.Culprit, string) {
 	return health.Culprit{}, ""
 }
 
-// refusedRoute returns the reason why a route has no effect: the first refusal by a Gateway, or a Gateway that has set no status for the
-// route.
+// refusedRoute returns the reason why a route has no effect, or "": a Gateway refuses the route, or a Gateway has set
+// no status for it.
 func refusedRoute(route *unstructured.Unstructured) (reason, message string) {
 	wanted := items(route, "spec", "parentRefs")
 	parents := items(route, "status", "parents")

@@ -83,7 +83,8 @@ func (f *Facts) claim() (health.Culprit, string) {
 		case phase == string(corev1.ClaimLost):
 			culprit.Reason, culprit.Message = "ClaimLost", fmt.Sprintf("PersistentVolume %s does not exist any more", volume)
 		case o.GetDeletionTimestamp() != nil:
-			// After the operator has observed the deletion, it reports the same reason and the same beginning of the message.
+			// The operator will report the same reason and the same beginning of the message after it has observed the
+			// deletion.
 			culprit.Reason, culprit.Message = dsv1.ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as no pod uses it"
 		case phase == string(corev1.ClaimPending) && f.Now.Sub(o.GetCreationTimestamp().Time) > binds:
 			culprit.Reason, culprit.Message = f.unbound(o.GetName())
@@ -109,7 +110,7 @@ func (f *Facts) unbound(claim string) (reason, message string) {
 	return reason, message
 }
 
-// reasonNoMetrics is used for all reasons of an autoscaler that cannot set the number of pods.
+// reasonNoMetrics selects the advice for an autoscaler that cannot set the number of pods, whatever its own reason is.
 const reasonNoMetrics = "NoMetrics"
 
 // reasonHeld is the reason of a pod whose working container has ended while another container still runs.
@@ -234,7 +235,8 @@ func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
 }
 
-// rewritten returns the subject component, or else the first component, with an object that an admission policy has changed; nil for none.
+// rewritten returns the component to explain, or else the first component, with an object that an admission policy has
+// changed; nil for none.
 func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	for i := range f.DataService.Status.Components {
 		c := &f.DataService.Status.Components[i]

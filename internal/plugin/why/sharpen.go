@@ -74,7 +74,8 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 	}
 }
 
-// lookInside replaces a component that is a resource by the pod of the resource that causes the problem, if there is such a pod.
+// lookInside replaces the culprit if the component is a resource, such as a RedisCluster, and one of its pods causes
+// the problem. That pod becomes the culprit.
 func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
 	state := health.Assess(f.Objects, f.Pods)
 	if state.Culprit.Kind != "Pod" {
@@ -118,8 +119,9 @@ func vague(c *health.Culprit) bool {
 	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") || c.Reason == "Unschedulable" && strings.Contains(c.Message, " is not bound: ")
 }
 
-// decisive returns the most informative warning about the component, or nil: the latest warning about the first object by name, because
-// several objects may fail alternately. An event that is older than the state of the component belongs to an earlier fault.
+// decisive returns the warning that explains most about the component, or nil. If several objects have an equally good
+// warning, it returns the latest one of the first object by name: these objects may fail alternately. It skips events
+// that are older than the state of the component, because they belong to an earlier fault.
 func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
 	events := f.about(f.concerns)
 	var best *corev1.Event
@@ -159,7 +161,7 @@ func (f *Facts) applies(e *corev1.Event) bool {
 			return false
 		}
 	}
-	return !strings.Contains(e.Message, "unbound immediate PersistentVolumeClaims") // events about the claim itself have the reason
+	return !strings.Contains(e.Message, "unbound immediate PersistentVolumeClaims") // the event of the claim itself has the reason
 }
 
 // claimed reports whether a pod of the component uses a claim.
