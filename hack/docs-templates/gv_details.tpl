@@ -1,6 +1,6 @@
 {{- define "gvDetails" -}}
 {{- $gv := . -}}
-{{- /* The fields of these are listed by the types that take them in. */ -}}
+{{- /* The types that embed these types list their fields. */ -}}
 {{- $inlined := list "ContainerFields" "PodFields" "SchedulingFields" "ServiceFields" "Workload" "ObjectName" -}}
 ## {{ $gv.GroupVersionString }}
 {{ range $gv.SortedTypes }}

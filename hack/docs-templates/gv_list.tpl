@@ -14,10 +14,10 @@
 {{- end -}}
 # {{ index $of 1 }}API Reference
 
-Every field with what it means, what it is without being given, and an example. An optional field may be `null`, which
-is the same as leaving it out. `required` and `none` in the column Default: the field must be given; without it, there
-is nothing of the kind. [{{ index $of 2 }}](../{{ index $of 3 }}.md) explains the fields at length; [config/samples](../../config/samples)
-shows them together.
+This page lists every field with its meaning, its default and an example. An optional field may be `null`: this has the same
+effect as an absent field. In the column Default, `required` means that you must set the field, and `none` means that the
+field has no default. [{{ index $of 2 }}](../{{ index $of 3 }}.md) explains the fields at length;
+[config/samples](../../config/samples) shows them together.
 
 {{ range . }}
 {{- template "gvDetails" . }}

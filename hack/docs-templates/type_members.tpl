@@ -1,18 +1,18 @@
-{{- /* A field's row. A type of Kubernetes' that the CRD does not spell out is named by the description,
-     in brackets, or by the field; it becomes the type of the row. */ -}}
+{{- /* The row of a field. The CRD has no schema for some types of Kubernetes. The description, in brackets, or
+     the name of the field then names the type, and the row shows this type. */ -}}
 {{- define "member" -}}
 {{- $field := .field -}}
 {{- $doc := $field.Doc -}}
 {{- $example := "" -}}
 {{- with index $field.Markers "kubebuilder:example" }}{{ $example = printf "`%v`" (index . 0).Value }}{{ end -}}
-{{- if eq $field.Name "metadata" }}{{ $doc = "Metadata is what every object has." }}{{ $example = "`{name: platform}`" }}{{ end -}}
+{{- if eq $field.Name "metadata" }}{{ $doc = "metadata has the name, the labels and the annotations of the object." }}{{ $example = "`{name: platform}`" }}{{ end -}}
 
-{{- /* Strings of Kubernetes' own types have no place of their own in its reference. */ -}}
+{{- /* The reference of Kubernetes has no section for these string types. */ -}}
 {{- $kind := markdownRenderType $field.Type | replace "object (keys:string, values:string)" "object of strings" -}}
 {{- $kind = regexReplaceAll "\\[(PullPolicy|ServiceAffinity|RestartPolicy|Protocol)\\]\\([^)]*\\)" $kind "string" -}}
 {{- $kind = regexReplaceAll "\\[IntOrString\\]\\([^)]*\\)" $kind "integer or string" -}}
 {{- $kind = regexReplaceAll "\\[Quantity\\]\\([^)]*\\)" $kind "quantity" -}}
-{{- /* Types of backups that other groups take in are described on a page of their own. */}}
+{{- /* The types of backups, which other groups use, have a separate page. */}}
 {{- if not (index .own "ClusterBackup") }}
 {{- $kind = regexReplaceAll "\\[(AutoGrow|ClusterBackup|ClusterBackupStatus|ClusterRestore|BackupDestination|BackupEncryption|BackupRetention|SecretName)\\]\\(#" $kind "[$1](backup.md#" }}
 {{- end }}
@@ -40,14 +40,14 @@
 | `{{ $field.Name }}` {{ $kind }} | {{ template "text" $doc }} | {{ template "text" $default }} | {{ template "text" $example }} | {{ template "rules" $field.Validation }} |
 {{- end -}}
 
-{{- /* Text in a table's cell; what stands in angle brackets is no HTML, but for code. */ -}}
+{{- /* Text in a cell of a table. Angle brackets are escaped, except in code. */ -}}
 {{- define "text" -}}
 {{- $text := . | trim | replace "|" "\\|" | replace "\n" " " -}}
 {{- if not (hasPrefix "`" $text) }}{{ $text = replace "<" "&lt;" $text }}{{ end -}}
 {{- $text -}}
 {{- end -}}
 
-{{- /* Limits in words; a pattern that only lists values is an enumeration. That a field is optional is said by its default. */ -}}
+{{- /* Limits in words. A pattern that only lists values is printed as an enumeration. The default shows whether a field is optional. */ -}}
 {{- define "rules" -}}
 {{- $words := dict "Minimum" "at least %s" "Maximum" "at most %s" "MinLength" "at least %s characters" "MaxLength" "at most %s characters"
     "MaxItems" "at most %s items" "MaxProperties" "at most %s entries" "Enum" "one of %s" "Pattern" "matching `%s`" -}}
