@@ -1,6 +1,6 @@
-# Holds what make has cross-compiled (make docker-build, make images): nothing is run or fetched here, so
-# any architecture builds anywhere. No authorities and no time zones: the operator speaks to the API server
-# only, whose authority is mounted.
+# Copies what make has cross-compiled (make docker-build, make images). The build runs and downloads nothing, so any
+# architecture can build for any other. The image has no CAs and no time zones: the operator connects only to the API
+# server, whose CA is mounted.
 FROM scratch
 ARG TARGETOS
 ARG TARGETARCH

@@ -51,7 +51,7 @@ endif
 export USER_CLUSTER
 KUBECONFIG   := $(or $(USER_CLUSTER),$(EMBEDDED))
 export KUBECONFIG
-# The cluster of the suites, or the programs to start one.
+# The suites use the user's cluster, or start a cluster with these programs.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
 	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)' NGINX='$(NGINX)'
 TEST_ENVIRONMENT = $(ON_CLUSTER) MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' HELM='$(HELM)' CRDIFY='$(CRDIFY)' GOTESTSUM='$(GOTESTSUM)' LINK_FLAGS=$(LINK)
@@ -133,7 +133,7 @@ docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference, a file f
 REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR
 
 .PHONY: verify-generated
-verify-generated: ## Fail when generated files are not what their sources generate.
+verify-generated: ## Fail if a generated file differs from the output of its generator.
 	@hack/verify-generated.sh
 
 .PHONY: figures
@@ -151,7 +151,7 @@ test-tools: cluster-tools $(REDIS)/redis-server $(NGINX)/nginx $(ETCD_36) $(MARI
 # Collect garbage a quarter as often. Measured on two cores: test/fields takes 11 s of processor time instead of 14 s, test/security 19 s
 # instead of 25 s, with some hundred megabytes more memory.
 test: export GOGC := 400
-test: test-tools ## Run the tests that every change must pass, of all modules; they start own clusters unless KUBECONFIG is set (MODULE=cmd/agent ARGS='-run X ./internal/store': a part).
+test: test-tools ## Run the tests of all modules that every change must pass. They start their own clusters, unless KUBECONFIG is set (MODULE=cmd/agent ARGS='-run X ./internal/store': a part).
 	@$(TEST_ENVIRONMENT) MODULE='$(MODULE)' hack/test.sh $(ARGS)
 # The tools for .ci/run.
 gate-tools: test-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(OPERATOR_SDK)
@@ -163,7 +163,7 @@ $(SOURCE_LINK):
 tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(NGINX)/nginx $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
 
 .PHONY: fresh-machine
-fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a new Debian (root; GO_CACHES=host is fast; ARGS=targets).
+fresh-machine: ## Run each target on a new Debian that has only Go, git and make (root; GO_CACHES=host is faster; ARGS=targets).
 	@hack/fresh.sh $(ARGS)
 
 include hack/verify.mk
@@ -194,7 +194,7 @@ plugin-archives: ## Write dist/plugin: the kubectl plugin for six platforms, and
 cluster-tools: $(CLUSTER_TOOLS) # the control plane, kubectl and kwok: some 7 minutes on two cores, once
 
 .PHONY: cluster-up
-cluster-up: $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools $(KUBECTL)) ## Start the embedded cluster (nothing to do when KUBECONFIG is set).
+cluster-up: $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools $(KUBECTL)) ## Start the embedded cluster (does nothing if KUBECONFIG is set).
 	@$(if $(USER_CLUSTER),echo 'using the cluster of KUBECONFIG=$(USER_CLUSTER)',TOOLS='$(CLUSTER_BIN)' hack/cluster.sh up)
 
 .PHONY: cluster-down
@@ -246,11 +246,11 @@ bundle-validate: $(OPERATOR_SDK) ## Validate bundle, releases and catalog as cat
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/create-api-verify.sh
 
 .PHONY: release
-release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/develop/releasing.md).
+release: ## Store bundle/ in releases/ as the release of VERSION (docs/develop/releasing.md).
 	@VERSION='$(VERSION)' hack/release.sh
 
 .PHONY: scorecard
-scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scorecard with the built-in and the operator's own tests; without KUBECONFIG on a real node (ARGS=selector).
+scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Run scorecard with its built-in tests and the operator's own; without KUBECONFIG, on a real node (ARGS=selector).
 	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' MYSQL='$(MYSQL)' hack/e2e.sh TestScorecard)
 
 .PHONY: e2e-tools

@@ -1,4 +1,4 @@
-# The file-based catalog alone: OLM takes it out of the image (grpcPodConfig.extractContent) and serves it.
+# Contains only the file-based catalog. OLM extracts it from the image (grpcPodConfig.extractContent) and serves it.
 FROM scratch
 LABEL operators.operatorframework.io.index.configs.v1=/configs
 COPY catalog /configs/

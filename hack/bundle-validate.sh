@@ -39,7 +39,7 @@ validate() {
 	fi
 	local others
 	others=$(grep --count 'unable to inspect the image' "$log") || true
-	echo "bundle validate $bundle $*: no error, no warning$( ((others == 0)) || echo "; the platforms of $others images are not known here")"
+	echo "bundle validate $bundle $*: no error, no warning$( ((others == 0)) || echo "; the platforms of $others images were not checked")"
 }
 
 (($#)) || set -- bundle releases/*/

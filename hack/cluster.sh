@@ -100,7 +100,7 @@ node() {
 complete() {
 	local end=$((SECONDS + patience))
 	until kubectl get serviceaccount default --namespace default --request-timeout 5s; do
-		((SECONDS < end)) || { echo "the controller manager has made no service account within $patience s"; return 1; }
+		((SECONDS < end)) || { echo "the controller manager has created no service account within $patience s"; return 1; }
 		kwokctl start cluster # starts ended components; the others continue
 		sleep 0.5
 	done
@@ -151,7 +151,7 @@ down() {
 		rmdir "$dir" 2>/dev/null || true # the folder may contain files of the caller
 		rmdir "$(dirname "$dir")" 2>/dev/null || true
 	fi
-	echo "cluster $name is gone"
+	echo "cluster $name is removed"
 }
 
 status() {

@@ -15,10 +15,10 @@ compare() {
 	}
 	go run ./hack/crdrules ${3:-} "${REVIEWED:-hack/crd-safety-reviewed.yaml}" "$1" "$2" "$copies/old.yaml" "$copies/new.yaml"
 	"$crdify" --config hack/crd-safety.yaml "file://$copies/old.yaml" "file://$copies/new.yaml" >&2 || {
-		echo "$2: not safe for those who have resources of $1, see above" >&2
+		echo "$2: the changes above are not safe for existing resources of $1" >&2
 		exit 1
 	}
-	echo "CRD: $2 takes all that $1 takes"
+	echo "CRD: $2 accepts every resource that $1 accepts"
 }
 
 if (($#)); then

@@ -13,7 +13,7 @@ name=dataservice-sample
 namespace=default
 embedded=$PWD/.cluster/${CLUSTER_NAME:-d3os}/kubeconfig
 [[ ${USER_CLUSTER:-} != "$embedded" ]] || USER_CLUSTER=
-[[ ! ${USER_CLUSTER:-} ]] || namespace=d3os-demo # which goes with all it holds
+[[ ! ${USER_CLUSTER:-} ]] || namespace=d3os-demo # demo-down deletes this namespace with all its objects
 sample=config/samples/d3os-product.com_v1_dataservice.yaml
 state=$PWD/.cluster/demo
 log=$state/operator.log
@@ -79,7 +79,7 @@ wait_until_served() {
 	local end=$((SECONDS + 30))
 	until "$kubectl" get dataservices.d3os-product.com.d3os --all-namespaces >/dev/null 2>&1; do
 		if ((SECONDS > end)); then
-			echo 'the API server does not serve DataServices within 30 s of their CRD' >&2
+			echo 'the API server did not serve DataServices within 30 s after the installation of their CRD' >&2
 			return 1
 		fi
 		sleep 0.2
@@ -132,7 +132,7 @@ up() {
 	print_changes <"$state/watch" &
 	local printer=$!
 	wait_until_ready
-	sleep 0.5 # the last lines of the watch
+	sleep 0.5 # the watch prints its last lines
 	kill "$watcher"
 	wait "$printer"
 
@@ -152,22 +152,22 @@ next_steps() {
 		  export KUBECONFIG=$KUBECONFIG PATH=$PWD/bin:$PWD/bin/tools:\$PATH
 		  alias k='kubectl -n $namespace'
 
-		  k get dataservices                          # is it well?
+		  k get dataservices                          # the state of the platform
 		  k describe dataservice $name   # every component, condition and event
-		  k get all,configmaps,secrets,pvc            # what it is made of
+		  k get all,configmaps,secrets,pvc            # the objects of the platform
 
-		  k delete deployment auth; k get deploy auth -w     # it comes back at once
+		  k delete deployment auth; k get deploy auth -w     # the operator restores it at once
 		  k patch dataservice $name --type merge -p '{"spec":{"auth":{"replica":3}}}'
-		  k patch dataservice $name --type merge -p '{"spec":{"es-adapter":null}}'   # it goes
+		  k patch dataservice $name --type merge -p '{"spec":{"es-adapter":null}}'   # the component is deleted
 
 		  # An image that cannot be pulled: the status names the pod and the reason; the old pod keeps serving.
 		  k patch dataservice $name --type merge -p '{"spec":{"proxy":{"image":"registry.example.com/does-not-exist:v1"}}}'
 		  k get dataservice $name -w
 		  k apply -f $sample
-		                                              # all of it back as it was
+		                                              # restores the sample
 
 		  go run . render -f my.yaml                  # the manifests, without a cluster
-		  make demo-down                              # remove it all
+		  make demo-down                              # removes the demo
 	TEXT
 }
 
@@ -191,7 +191,7 @@ down() {
 	rm -rf "$state"
 	[[ ${USER_CLUSTER:-} ]] || hack/cluster.sh down
 	rmdir .cluster 2>/dev/null || true
-	echo 'the demo is gone'
+	echo 'the demo is removed'
 }
 
 case ${1:-} in

@@ -2,11 +2,11 @@
 # Shows that make's targets work on a machine that has only Go, git and make. Each target runs on a new machine: the root of a minimal
 # Debian, where it may install packages, and a clone of HEAD. Root only.
 #
-#   hack/fresh.sh [TARGET...]   default: all that can be shown without something of the user's
+#   hack/fresh.sh [TARGET...]   default: all targets that need nothing of the user
 #   hack/fresh.sh check         fail when a target of make help is in neither list below
 #
-#   GO_CACHES   host: start with this machine's caches of Go, which are not written to; default: with empty ones
-#   FRESH_DIR   what is written; default .cluster/fresh
+#   GO_CACHES   host: start with this machine's Go caches, which stay unchanged; default: start with empty caches
+#   FRESH_DIR   output folder; default .cluster/fresh
 #
 # Built tools are kept for later targets, so the targets are in the order of their cost. FRESH_DIR/logs has the output of the targets.
 set -euo pipefail
@@ -29,10 +29,10 @@ declare -A before=(
 declare -A after=([cluster-up]=cluster-down [install]=cluster-down [uninstall]=cluster-down [deploy]=cluster-down
 	[undeploy]=cluster-down [demo]=demo-down [tour]=demo-down)
 elsewhere=(
-	docker-build # docker or podman, which is the user's
-	docker-push images-push # a registry; make e2e pushes to one
-	run # ends when the user ends it; make demo runs the operator
-	fresh-machine # runs the others
+	docker-build # needs docker or podman, which the user installs
+	docker-push images-push # need a registry of the user; make e2e pushes to one
+	run # runs until the user ends it; make demo runs the operator
+	fresh-machine # runs all other targets
 )
 
 dir=${FRESH_DIR:-$PWD/.cluster/fresh}
@@ -45,7 +45,7 @@ check() {
 	local here there
 	here=$(printf '%s\n' "${targets[@]%%:*}" "${elsewhere[@]}" | sort -u)
 	there=$(make --no-print-directory help | sed -n 's/^  \x1b\[36m\([a-z0-9-]*\) .*/\1/p' | sort)
-	diff <(echo "$here") <(echo "$there") || die 'the targets above are not both in make help (>) and in hack/fresh.sh (<)'
+	diff <(echo "$here") <(echo "$there") || die 'the targets above are only in hack/fresh.sh (<), or only in make help (>)'
 }
 
 # make_base creates the root file system from which every machine starts. It uses this machine's sources of Debian packages, Go modules and
@@ -129,7 +129,7 @@ case ${1:-} in
 inside) shift && inside "$@" && exit ;;
 check) check && exit ;;
 esac
-((EUID == 0)) || die 'a machine of its own needs root'
+((EUID == 0)) || die 'a new machine needs root: run this as root'
 check
 mkdir -p "$dir"
 rm -rf --one-file-system "$dir/go" "$dir/tools" "$dir/logs"

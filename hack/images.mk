@@ -46,7 +46,7 @@ images: $(if $(filter manager,$(IMAGES)),$(call binaries,$(PLATFORMS))) ## Build
 	@$(images_sh) build $(IMAGES)
 
 .PHONY: images-push
-images-push: ## Push what images has built (IMAGES, REGISTRY=host[:port], CERT_DIR=folder of its ca.crt).
+images-push: ## Push the images that make images has built (IMAGES, REGISTRY=host[:port], CERT_DIR=folder of its ca.crt).
 	@$(images_sh) push $(IMAGES)
 
 .PHONY: images-list

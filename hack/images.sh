@@ -2,7 +2,7 @@
 # Builds the operator's images and pushes them, without Docker. The same commit gives the same digests.
 #
 #   hack/images.sh build|push [manager|bundles|catalog]...   default: all three
-#   hack/images.sh bundles   print the folder of each bundle and its image by digest, all built
+#   hack/images.sh bundles   build all bundles, and print the folder of each bundle with its image by digest
 #   hack/images.sh packages  install the missing packages of Debian that this script needs
 #   hack/images.sh list      print every image that a cluster without internet needs
 #

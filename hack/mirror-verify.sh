@@ -69,7 +69,7 @@ while [[ $at ]]; do
 	[[ $bundle ]] || die "the catalog has no bundle $at"
 	"$tools/opm" render --use-http "$mirror/${bundle#*/}" --output json >"$work/bundle.json" || die "the mirror lacks $bundle"
 	images=$(jq -er '.relatedImages[].image | select(. != "")' "$work/bundle.json")
-	[[ $(wc -l <<<"$images") -gt 10 ]] || die "bundle $at names few images: $images"
+	[[ $(wc -l <<<"$images") -gt 10 ]] || die "bundle $at names too few images: $images"
 	for image in $images; do
 		[[ $image == *-bundle[@:]* ]] && continue
 		resolves "$image" 2>/dev/null || missing+=("$at: $image")
@@ -78,5 +78,5 @@ while [[ $at ]]; do
 done
 ((${#missing[@]} == 0)) || die "$(printf 'the mirror lacks %s\n' "${missing[@]}")"
 ((${#way[@]} == $(find releases -mindepth 1 -maxdepth 1 -type d | wc -l) + $([[ -d releases/v${newest##*.v} ]] && echo 0 || echo 1))) ||
-	die "the way is ${way[*]}: it leaves a release out"
-echo "mirror-verify: $(wc -l <"$work/listed") images carry the upgrade ${way[*]}"
+	die "the upgrade path ${way[*]} leaves out a release"
+echo "mirror-verify: $(wc -l <"$work/listed") images are sufficient for the upgrade ${way[*]}"

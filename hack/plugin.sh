@@ -6,7 +6,7 @@
 #   VERSION     of the plugin, without v
 #   PLUGIN_URL  the address of the published archives, which the index contains
 #   PLUGIN_OUT  another folder than dist/plugin; it is replaced
-#   PLUGIN_PLATFORMS  fewer of them
+#   PLUGIN_PLATFORMS  some of the platforms; default all
 #
 # The same commit gives the same archives, byte for byte.
 set -euo pipefail

@@ -4,7 +4,7 @@
 #
 #   hack/progress.sh LOG COMMAND [ARGUMENT...]
 #
-#   PROGRESS_EVERY   seconds between two such lines; default 30
+#   PROGRESS_EVERY   seconds between two lines of progress; default 30
 set -euo pipefail
 
 log=$1

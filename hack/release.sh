@@ -15,11 +15,11 @@ die() {
 	echo "$*" >&2
 	exit 1
 }
-[[ ! -e $release ]] || die "$release is there already: raise VERSION for the next release"
-grep --quiet "^  version: ${version//./\\.}\$" "$csv" || die "bundle/ is not of version $version: make bundle"
-[[ $PROJECT_URL$PROJECT_EMAIL != *.example* ]] || die "hack/project.env has no address of a publisher: set it, then make manifests bundle catalog chart"
+[[ ! -e $release ]] || die "$release exists already: raise VERSION for the next release"
+grep --quiet "^  version: ${version//./\\.}\$" "$csv" || die "bundle/ does not have version $version: run make bundle"
+[[ $PROJECT_URL$PROJECT_EMAIL != *.example* ]] || die "hack/project.env has no address of a publisher: set it, then run make manifests bundle catalog chart"
 grep --quiet "^## \[${version//./\\.}\]" CHANGELOG.md || die "CHANGELOG.md has no section '## [$version]': rename its section Unreleased"
-[[ -z $(git status --porcelain) ]] || die "a release is made of a commit, and there are changes: commit them, build the images, then make release"
+[[ -z $(git status --porcelain) ]] || die "a release needs a commit, and there are uncommitted changes: commit them, build the images, then run make release"
 
 commit=$(git rev-parse HEAD)
 go test -count 1 -run '^TestUpgradeWritesOnlyWhatIsMeantToChange$' ./test/fields -args -keep "v$version.txt"

@@ -25,5 +25,5 @@ for ((run = 1; run <= runs; run++)); do
 	table+=$row$'\n'
 	[[ $result == passed ]] || grep -E '^=== FAIL:' "$log" || true
 done
-printf '\n%s%d of %d runs passed beside %d busy processes\n' "$table" $((runs - failed)) "$runs" "$busy"
+printf '\n%s%d of %d runs passed next to %d busy processes\n' "$table" $((runs - failed)) "$runs" "$busy"
 ((failed == 0))

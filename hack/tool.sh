@@ -2,21 +2,21 @@
 # Links a pinned tool into a folder. The tool is built or unpacked once for each version, in the user's cache, so that a second
 # clone finds it there.
 #
-#   hack/tool.sh build LABEL FOLDER NAME MODULE TAGS LDFLAGS PACKAGE...   programs of the module hack/tools/MODULE; NAME is that of
-#                                                                        a single program, or empty
-#   hack/tool.sh unpack FOLDER SCRIPT [ARGUMENT]                          what hack/SCRIPT.sh unpacks from Debian's packages
+#   hack/tool.sh build LABEL FOLDER NAME MODULE TAGS LDFLAGS PACKAGE...   programs of the module hack/tools/MODULE; NAME is the
+#                                                                        name of a single program, or empty
+#   hack/tool.sh unpack FOLDER SCRIPT [ARGUMENT]                          the folder that hack/SCRIPT.sh fills
 #
-#   XDG_CACHE_HOME   tools are in its d3os-operator/tools; default ~/.cache
+#   XDG_CACHE_HOME   the tools are in its folder d3os-operator/tools; default ~/.cache
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/d3os-operator/tools
-work= # what a build that fails leaves
+work= # a folder that a failed build leaves
 
-# key TEXT... <FILES: what is kept under one name is the same.
+# key TEXT... <FILES: prints a name for the cache. Equal inputs have equal names.
 key() { { printf '%s\0' "$@" && cat; } | sha256sum | cut -c 1-16; }
 
-# link FOLDER PATH...: links paths of the cache into FOLDER. They get the time of now, which make compares with go.mod.
+# link FOLDER PATH...: links paths of the cache into FOLDER. They get the present time, which make compares with go.mod.
 link() {
 	local folder=$1
 	shift
@@ -58,7 +58,7 @@ unpack() {
 		trap 'rm -rf "$work"' EXIT
 		chmod 755 "$work"
 		"hack/$script.sh" "$work" "$@"
-		mv -T "$work" "$kept" 2>/dev/null || [[ -d $kept ]] # another clone may have been first
+		mv -T "$work" "$kept" 2>/dev/null || [[ -d $kept ]] # another clone may have unpacked it already
 	fi
 	link "$folder" "$kept"/*
 }

@@ -1,6 +1,6 @@
-# Every tool is pinned by a go.mod under hack/tools and built from source. hack/tool.sh keeps it in the user's cache, by
-# version, and links it into bin/tools: a second clone builds nothing. Nothing is downloaded as a binary, except Debian's
-# Redis, MariaDB, MySQL, Prometheus, nginx, curl and oldest etcd, which only tests run.
+# A go.mod under hack/tools pins each tool, which is built from source. hack/tool.sh stores each version of a tool in
+# the user's cache and links it into bin/tools, so a second clone builds nothing. The only downloaded binaries are
+# Debian's Redis, MariaDB, MySQL, Prometheus, nginx, curl and oldest etcd, which only tests run.
 
 TOOLS ?= $(CURDIR)/bin/tools
 
@@ -26,7 +26,7 @@ OPM_LDFLAGS         = -X github.com/operator-framework/operator-registry/cmd/opm
 LINT_VERSION       := $(call module_version,golangci-lint,github.com/golangci/golangci-lint/v2)
 LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
 
-# Several may run on a machine, so it serves no metrics.
+# MongoDB's operator serves no metrics, because several of its processes may run on one machine.
 MONGODB_LDFLAGS     = -X sigs.k8s.io/controller-runtime/pkg/metrics.DefaultBindAddress=0
 
 # build_tools(folder under hack/tools, packages, what to print, ldflags, tags)
@@ -84,7 +84,8 @@ $(OLDEST_TOOLS) &: hack/tools/kubernetes-oldest/go.mod
 	$(call build_tools,kubernetes-oldest,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(OLDEST_TOOLS))),the Kubernetes $(OLDEST_VERSION) control plane and kubectl,$(call kube_ldflags,$(OLDEST_VERSION)))
 $(addprefix $(TOOLS)/oldest/,etcd $(notdir $(KWOK_TOOLS))): $(TOOLS)/oldest/%: $(TOOLS)/%
 	@mkdir -p $(@D) && ln -sfn ../$* $@
-# Built after Kubernetes, which uses all cores: two builds at the same time would compile common packages twice.
+# These are built after Kubernetes, which uses all cores: two builds at the same time would compile common packages
+# twice.
 $(TOOLS)/etcd $(KWOK_TOOLS): | $(KUBE_TOOLS)
 $(TOOLS)/etcd: hack/tools/etcd/go.mod
 	$(call build_tools,etcd,go.etcd.io/etcd/server/v3,etcd)
@@ -110,7 +111,7 @@ $(CRDIFY): hack/tools/crdify/go.mod
 	$(call build_tools,crdify,sigs.k8s.io/crdify,crdify)
 $(SCORECARD_TEST): hack/tools/operator-sdk/go.mod
 	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/images/scorecard-test,scorecard-test $(SDK_VERSION),$(SDK_LDFLAGS),$(SDK_TAGS))
-# A part of OLM. With OLM's versions of all other modules, it adds little build time.
+# opm is built in OLM's module. With OLM's versions of all other modules, it adds little build time.
 $(OPM): hack/tools/olm/go.mod
 	$(call build_tools,olm,github.com/operator-framework/operator-registry/cmd/opm,opm $(OPM_VERSION),$(OPM_LDFLAGS),json1 containers_image_openpgp)
 $(CYCLONEDX): hack/tools/cyclonedx-gomod/go.mod
@@ -145,7 +146,7 @@ $(ETCD)/etcd-3.7: hack/tools/etcd-3.7/go.mod
 	$(call build_tools,etcd-3.7,go.etcd.io/etcd/server/v3,etcd 3.7)
 $(ETCD)/etcd-3.6: $(TOOLS)/etcd
 	@mkdir -p $(@D) && ln -sfn ../etcd $@
-# Built after the servers, with which these programs have nearly all packages in common.
+# These programs are built after the servers, because they share nearly all packages with them.
 $(ETCD)/etcdutl-3.5: hack/tools/etcd-3.5/go.mod | $(ETCD)/etcd-3.5
 	$(call build_tools,etcd-3.5,go.etcd.io/etcd/etcdutl/v3,etcdutl 3.5)
 $(ETCD)/etcdutl-3.7: hack/tools/etcd-3.7/go.mod | $(ETCD)/etcd-3.7

@@ -21,7 +21,7 @@ for path in "${generated[@]}"; do
 	diff --new-file --recursive --unified "$before/$path" "$path" || stale=1
 done
 if [[ $stale ]]; then
-	echo "The files above were not up to date; they are now: commit what 'make $*' makes." >&2
+	echo "The files above were not up to date, and are now: commit the output of 'make $*'." >&2
 	exit 1
 fi
 # Other checkouts would lack a file that git does not track.

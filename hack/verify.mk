@@ -110,7 +110,7 @@ suite-alerts: $(SUITE_TOOLS) $(REDIS)/redis-server $(MYSQL)/mysqld $(PROMETHEUS)
 
 .PHONY: security
 verify-security: security
-security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LINK) ## Judge pods, manifests and dependencies (SECURITY.md); needs no cluster.
+security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LINK) ## Check pods, manifests and dependencies (SECURITY.md); needs no cluster.
 	go test $(LINK) ./test/security
 	@hack/kube-score.sh
 	@hack/govulncheck.sh
@@ -133,5 +133,5 @@ plugin-verify: $(KREW) $(TOOLS)/kubectl $(SOURCE_LINK)
 verify-bench: bench
 verify-load:
 	@$(MAKE) bench $(if $(FULL),LOAD=100$(comma)300$(comma)1000,LOAD=100 ARGS='-clusters 5 $(ARGS)')
-bench: cluster-tools $(REDIS)/redis-server ## Measure the operator with many DataServices (LOAD=100,300,1000: what grows with their number, an hour or more).
+bench: cluster-tools $(REDIS)/redis-server ## Measure the operator with many DataServices (LOAD=100,300,1000: with these numbers, an hour or more).
 	$(ON_CLUSTER) go run ./test/bench $(if $(LOAD),-only middleware$(comma)tenants$(comma)load -sizes '$(LOAD)') $(ARGS)

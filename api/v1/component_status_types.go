@@ -65,7 +65,7 @@ type ComponentStatus struct {
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// firstReady is the first known readiness of mysql. Absent until mysql stops being Running.
+	// firstReady is the first known time of readiness of mysql. Absent until mysql leaves Running.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	FirstReady *metav1.Time `json:"firstReady,omitempty"`

@@ -213,7 +213,7 @@ type DataServiceSpec struct {
 	// +nullable
 	Hibernate bool `json:"hibernate,omitempty"`
 
-	// rollout is the order in which components are created and updated, and what restarts them.
+	// rollout configures the order in which components change, and their restarts.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{order: Sequential, restartOnChange: true}`
 	// +optional
@@ -309,8 +309,8 @@ type Rollout struct {
 	// +optional
 	Order RolloutOrder `json:"order,omitempty"`
 
-	// restartOnChange restarts pods when a Secret or ConfigMap of yours that they use changes. Not
-	// those of databases. Default: false.
+	// restartOnChange restarts pods, except those of databases, when a Secret or ConfigMap of yours
+	// that they use changes. Default: false.
 	// +kubebuilder:example=`true`
 	// +optional
 	// +nullable

@@ -48,8 +48,8 @@ type ImportFrom struct {
 	// +nullable
 	CASecret *backupv1.SecretName `json:"caSecret,omitempty"`
 
-	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the copy keeps following the
-	// server.
+	// cutOver ends the import: services start if the copy equals the server. Stop all writes to the server first.
+	// Default: the copy keeps following the server.
 	// +kubebuilder:example=`true`
 	// +optional
 	// +nullable

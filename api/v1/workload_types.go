@@ -131,8 +131,8 @@ type ContainerFields struct {
 	// +nullable
 	Envs []Object `json:"envs,omitempty"`
 
-	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret; other fields for
-	// variables win.
+	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret. env and envs
+	// override them.
 	// +kubebuilder:example=`[{configMapRef: {name: settings}}]`
 	// +optional
 	// +nullable

@@ -26,7 +26,7 @@ canonical() {
 	local from=$1 to=$2 epoch=$3 work manifest layer config
 	work=$(mktemp -d)
 	manifest=$(blob_at "$from" '.manifests[0].digest' "$from/index.json")
-	[[ $(jq '.layers | length' "$manifest") == 1 ]] || die 'an image of ours has one layer'
+	[[ $(jq '.layers | length' "$manifest") == 1 ]] || die 'an image of this project must have one layer'
 	gunzip <"$(blob_at "$from" '.layers[0].digest' "$manifest")" | go run ./hack/layer >"$work/layer"
 	jq -cS --arg diff "sha256:$(sha256sum <"$work/layer" | cut -d ' ' -f 1)" --arg created "$(date --utc --date "@$epoch" +%FT%TZ)" '{
 		$created, architecture, os,

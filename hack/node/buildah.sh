@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Builds images with buildah and pushes them to the node's registry. To be sourced; sets
-#   dir        what is built and cached (IMAGES_DIR, default .cluster/images)
+#   dir        output and cache folder (IMAGES_DIR, default .cluster/images)
 #   node_dir   the node's folder (NODE_DIR, default .cluster/node)
 # REGISTRY (host[:port]) and CERT_DIR (the folder of its ca.crt) select another registry.
 

@@ -7,7 +7,7 @@
 # PART is a folder of test/images. IMAGE is an additional name for the part's image, such as
 # service=registry-edge.cosmoplat.com/dataservice/auth:v1.5.
 #
-#   IMAGES_DIR   what is built and cached; default .cluster/images
+#   IMAGES_DIR   output and cache folder; default .cluster/images
 #   NODE_DIR     see hack/node/node.sh
 #
 # Root, Debian 12 or newer. The programs are statically linked; everything else comes from Debian's packages.

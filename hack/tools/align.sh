@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Lets Go compile once what modules have in common. Go keeps a compiled package for one set of versions of all that it
-# imports; Kubernetes' client and what it imports take longer to compile than most tools do themselves.
+# Aligns the versions of modules, so that Go compiles common packages once. Go reuses a compiled package only for the
+# same versions of all its imports. Kubernetes' client with its imports takes longer to compile than most tools.
 #
-#   hack/tools/align.sh      after an update of a tool or of what it is like; without it builds work, but take longer
+#   hack/tools/align.sh      run it after an update of a tool or of its FOLDER; without it, builds work but take longer
 #
-# A go.mod asks for it with a line "// like FOLDER: hack/tools/align.sh". What it compiles gets FOLDER's versions where
-# those are newer.
+# The script changes each go.mod that has a line "// like FOLDER: hack/tools/align.sh". The packages that this module
+# compiles get the versions of FOLDER if those are newer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD

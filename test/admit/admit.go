@@ -26,14 +26,14 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Admitter stands in for the API server. It is not safe for concurrent use.
+// Admitter processes a DataService in the place of the API server. It is not safe for concurrent use.
 type Admitter struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// New reads the CRD.
+// New returns an Admitter that uses the CRD of DataService in config/crd.
 func New() (*Admitter, error) {
 	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/crd/bases/d3os-product.com.d3os_dataservices.yaml"))
 	if err != nil {

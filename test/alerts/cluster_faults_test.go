@@ -31,7 +31,8 @@ func (w *world) etcd(namespace string, spec fields) {
 	w.create("etcd.database.coreos.com/v1alpha1", "EtcdCluster", namespace, spec)
 }
 
-// clusterFaults trigger the alerts that all kinds of clusters have. set and container name a StatefulSet of the cluster and its container.
+// clusterFaults returns the faults for the alerts that every kind of cluster has. set is the name of a StatefulSet of
+// the cluster, container the name of its container.
 func clusterFaults(kind, set, container string, paused fields, create func(w *world, namespace string, spec fields)) map[string]func(*world, string) {
 	label := container + ".cluster"
 	nothing := func(w *world, namespace string) { create(w, namespace, fields{}) }
@@ -56,9 +57,9 @@ func clusterFaults(kind, set, container string, paused fields, create func(w *wo
 	}
 }
 
-// etcdFaults trigger the other alerts about EtcdClusters.
+// etcdFaults are the faults for the other alerts about EtcdClusters.
 var etcdFaults = map[string]func(w *world, namespace string){
-	"EtcdClusterFailed": func(w *world, namespace string) { // the CRD accepts each field of a pod template, Kubernetes has no such field
+	"EtcdClusterFailed": func(w *world, namespace string) { // the CRD accepts any field in a pod template; Kubernetes refuses this one
 		w.etcd(namespace, fields{"podTemplate": fields{"spec": fields{"hostnames": "a"}}})
 	},
 	"EtcdClusterVolumeFilling": func(w *world, namespace string) {
@@ -125,7 +126,7 @@ func (w *world) mysql(namespace string, spec fields) {
 	w.create("d3os-product.com.d3os/v1alpha1", "MySQLCluster", namespace, small)
 }
 
-// mysqlFaults trigger the other alerts about MySQLClusters.
+// mysqlFaults are the faults for the other alerts about MySQLClusters.
 var mysqlFaults = map[string]func(w *world, namespace string){
 	"MySQLClusterFailed": func(w *world, namespace string) { // a field that pods do not have
 		w.mysql(namespace, fields{"podTemplate": fields{"spec": fields{"nodeSelecter": fields{"a": "b"}}}})
@@ -171,7 +172,7 @@ func (w *world) mysqlMembers(namespace string, n int) *emulator.Emulator {
 	return pods
 }
 
-// operatorFaults trigger the alerts about the operator.
+// operatorFaults are the faults for the alerts about the operator.
 var operatorFaults = map[string]func(w *world){
 	"D3OSOperatorDown": func(w *world) {
 		r := w.start(programs.older, nil)

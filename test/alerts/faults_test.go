@@ -33,7 +33,7 @@ import (
 
 type fields = harness.Fields
 
-const name = "platform" // of each resource
+const name = "platform" // the name of every resource in these tests
 
 // service returns a spec with one service, merged with more fields of the service.
 func service(image string, more ...fields) fields {
@@ -80,7 +80,7 @@ func (w *world) becomes(kind, namespace, phase string) {
 	w.until("it is "+phase, func() error { return w.has(fmt.Sprintf(`%s_phase{namespace=%q, phase=%q}`, kind, namespace, phase)) })
 }
 
-// keepChanging changes an object until the test ends, as another controller would.
+// keepChanging changes an object again and again until the test ends, as another controller would.
 func (w *world) keepChanging(version, kind, namespace, name string, change func(n int) string) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	done := make(chan struct{})
@@ -93,14 +93,14 @@ func (w *world) keepChanging(version, kind, namespace, name string, change func(
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_ = w.patch(ctx, version, kind, namespace, name, change(n)) // the object may be deleted
+				_ = w.patch(ctx, version, kind, namespace, name, change(n)) // fails if the object was deleted
 			}
 		}
 	}()
 	w.Cleanup(func() { cancel(); <-done })
 }
 
-// allFaults trigger the alerts about resources.
+// allFaults returns the faults for the alerts about resources, by the name of the alert.
 func allFaults() map[string]func(*world, string) {
 	all := clusterFaults("RedisCluster", name+"-0", "redis", fields{"pause": true}, (*world).redis)
 	maps.Copy(all, clusterFaults("EtcdCluster", name, "etcd", fields{"paused": true}, (*world).etcd))
@@ -111,7 +111,7 @@ func allFaults() map[string]func(*world, string) {
 	return all
 }
 
-// resourceFaults trigger the alerts about DataServices, and some about RedisClusters.
+// resourceFaults are the faults for the alerts about DataServices, and for some alerts about RedisClusters.
 var resourceFaults = map[string]func(w *world, namespace string){
 	"DataServiceFailed": func(w *world, namespace string) { // the spec contradicts itself
 		w.service(namespace, service("registry.example/app:v1", fields{"dependsOn": []any{"nobody"}}))

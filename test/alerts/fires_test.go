@@ -76,7 +76,7 @@ func TestResources(t *testing.T) {
 		faults[alert](w, places[alert])
 	}
 	if isWhole(faults) {
-		w.fires("D3OSOperatorReconcileErrors", "") // early, because retries become rarer
+		w.fires("D3OSOperatorReconcileErrors", "") // checked first, because retries become rarer with time
 	}
 	for _, alert := range slices.Sorted(maps.Keys(places)) {
 		w.fires(alert, places[alert])
@@ -94,7 +94,7 @@ func TestResources(t *testing.T) {
 		})
 		for alert, place := range places {
 			if strings.HasSuffix(alert, "NotObserved") || strings.HasSuffix(alert, "Contested") {
-				continue // these depend on the actions of a leader
+				continue // a new leader detects these states again only after a while
 			}
 			expr := fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", namespace=%q}`, alert, place)
 			if gap := longestGap(w.over(expr, began), began); gap > 2 {
@@ -149,7 +149,7 @@ func isWhole(faults map[string]func(*world, string)) bool {
 	return len(faults) == len(allFaults())
 }
 
-// longestGap returns the longest time, in seconds, for which none of the series had a value, since a given moment.
+// longestGap returns the longest time, in seconds, for which no series had a value. The search begins at since.
 func longestGap(found []series, since time.Time) int {
 	at := map[int64]bool{}
 	for _, s := range found {

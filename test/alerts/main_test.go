@@ -33,7 +33,7 @@ import (
 // patience is the default time limit; the machine may be busy.
 const patience = 4 * time.Minute
 
-// What all tests share.
+// The state that all tests share.
 var (
 	suite = &stage.Suite{
 		Patience: func() time.Duration { return patience },

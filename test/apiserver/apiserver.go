@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// Main starts an API server that has the CRDs in these files, runs the tests after prepare, and ends the process with
-// their code. What prepare returns, unless nil, is called at the end.
+// Main starts an API server that has the CRDs in these files, calls prepare, runs the tests, and ends the process with
+// their code. If prepare returns a function, Main calls it after the tests.
 func Main(m *testing.M, crds []string, prepare func(*rest.Config) (stop func(), err error)) {
 	code, err := run(m, crds, prepare)
 	if err != nil {
@@ -34,7 +34,8 @@ func run(m *testing.M, crds []string, prepare func(*rest.Config) (func(), error)
 		CRDInstallOptions:        envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: patience},
 		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience,
 	}
-	// Also after a start that failed, which it does with a CRD that the API server refuses.
+	// Stop is necessary after a failed start, too: Start fails when the API server refuses a CRD, and the server then
+	// still runs.
 	defer func() {
 		if stopErr := environment.Stop(); err == nil {
 			err = stopErr

@@ -152,7 +152,8 @@ func TestABackupOnDemand(t *testing.T) {
 	if runs := s.runs(); len(runs) != 1 {
 		t.Errorf("runs %v", runs)
 	}
-	// A tool that restores objects of a cluster creates the DataBackup without its status.
+	// A tool that restores the objects of a cluster creates the DataBackup again, without its status. Such a copy must
+	// not run a second backup.
 	b.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Annotations: b.Annotations}
 	b.Status = backupv1.DataBackupStatus{}
 	s.Must(suite.API.Create(s.Ctx, b))

@@ -16,8 +16,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// crashes stops the operator at every write that a backup or a restore causes: before the request is sent, after its effect, and with a
-// lost answer. begin creates the resource, isMade reports whether the resource is complete, and holds checks the end state.
+// crashes stops the operator at every write that a backup or a restore causes: before the request is sent, after the
+// write, and after the write with its answer lost. begin creates the resource, isMade reports whether the resource is
+// complete, and holds checks the end state.
 func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func(*scene), isMade func(*scene) bool, holds func(*scene)) {
 	t.Helper()
 	base := newScene(t)

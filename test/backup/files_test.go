@@ -56,7 +56,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("status.backup is %+v", known)
 	}
 
-	// A run of the schedule is the next backup.
+	// The CronJob of the schedule makes the next backup.
 	if job := s.job("scheduled", "db-backup"); job.Status.Succeeded != 1 {
 		t.Fatalf("the scheduled backup did not succeed: %+v", job.Status)
 	}

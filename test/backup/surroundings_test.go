@@ -40,7 +40,7 @@ var (
 	etcdKind  = etcdv1.GroupVersion.WithKind(etcdv1.Kind)
 )
 
-// surrounding is a row of testdata/surroundings.yaml.
+// surrounding is a cluster with a certain policy: a row of testdata/surroundings.yaml.
 type surrounding struct {
 	Name    string   `json:"name"`
 	Objects []fields `json:"objects"`
@@ -54,8 +54,9 @@ type surrounding struct {
 	Database fields `json:"database"`
 }
 
-// In each surrounding, with the fields that it requires, the sample becomes ready, real servers form a RedisCluster and an EtcdCluster, and
-// a real database is backed up and restored. docs/install.md names the fields.
+// In a cluster with the policy of each row, and with the fields that the row lists, the sample becomes ready, real
+// servers form a RedisCluster and an EtcdCluster, and a real database is backed up and restored. docs/install.md names
+// the fields.
 func TestSurroundings(t *testing.T) {
 	harness.Long(t)
 	var rows []surrounding
@@ -135,8 +136,8 @@ func (row *surrounding) kind(s *stage.Stage, kind schema.GroupVersionKind, spec,
 	return harness.With(o, more)
 }
 
-// isInForce returns nil if the API server refuses or changes a pod without the row's fields, and a Deployment of it if the row requires
-// that.
+// isInForce returns nil if the row's policy is in effect: the API server refuses or changes a pod without the row's
+// fields. If Workloads is true, the API server must also change a Deployment.
 func (row *surrounding) isInForce(s *stage.Stage) error {
 	const image = "example/probe:v1"
 	spec := corev1.PodSpec{
@@ -157,8 +158,8 @@ func (row *surrounding) isInForce(s *stage.Stage) error {
 	return nil
 }
 
-// isReady returns the reason why a resource is not ready in its generation, or nil. If a policy rewrites workloads, the status must report
-// it.
+// isReady returns nil if a resource is ready in its present generation, and otherwise the reason. If a policy rewrites
+// workloads, the status must report the policy.
 func (row *surrounding) isReady(s *stage.Stage, o *unstructured.Unstructured) error {
 	s.Must(suite.API.Get(s.Ctx, client.ObjectKeyFromObject(o), o))
 	status, _, _ := unstructured.NestedMap(o.Object, "status")
@@ -169,7 +170,7 @@ func (row *surrounding) isReady(s *stage.Stage, o *unstructured.Unstructured) er
 	return stage.Unless(strings.Contains(message, "a policy of the cluster changed") == row.Workloads, message)
 }
 
-// hasChanged returns an error that names a pod of a cluster without the changed annotation, or nil.
+// hasChanged returns an error that names a pod of a cluster that does not have the changed annotation yet, or nil.
 func (row *surrounding) hasChanged(s *stage.Stage, o *unstructured.Unstructured) error {
 	pods := 0
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
@@ -183,7 +184,8 @@ func (row *surrounding) hasChanged(s *stage.Stage, o *unstructured.Unstructured)
 	return stage.Unless(pods >= 3, fmt.Sprintf("%d pods", pods))
 }
 
-// everyServer adds the images of Redis and etcd, also by the names of a mirror, and a container that does not end.
+// everyServer adds three images to the emulator: Redis, etcd, and a container that never ends. Each image also exists
+// under its name in a mirror.
 func (s *realScene) everyServer(o *emulator.Options) {
 	server := func(find func(string) (string, error), name string) string {
 		path, err := find(name)

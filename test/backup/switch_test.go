@@ -153,8 +153,9 @@ func (s *realScene) hold(name string, finalizers ...string) {
 	s.Must(suite.API.Patch(s.Ctx, pod, client.MergeFrom(before)))
 }
 
-// switches names another database and accepts the loss; "" accepts the loss in the status. Nothing is switched before the consent. While
-// the pod of the former database exists, the new database has no pod.
+// switches changes the name of the database in the spec, and then accepts the loss; "" stands for the loss that the
+// status names. Nothing may change before the loss is accepted. While the pod of the former database exists, the new
+// database must have no pod.
 func (s *realScene) switches(from, to, accept string) {
 	s.Helper()
 	mark := s.Mark()

@@ -135,7 +135,7 @@ func freeAddress(t *testing.T) string {
 
 var ownNetwork = sync.OnceValues(process.ClaimNetwork)
 
-// fetch gets a page; code 0 without an answer.
+// fetch gets a page. The code is 0 if the server does not answer.
 func fetch(t *testing.T, url, token string) (code int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -196,8 +196,9 @@ func (e *env) grant(rules []rbacv1.PolicyRule, to []rbacv1.Subject) {
 	}))
 }
 
-// An operator that OLM installs for some namespaces has rights only in these namespaces, and sends no request about any other:
-// OwnNamespace, SingleNamespace and MultiNamespace. The short form takes MultiNamespace, which includes the other two.
+// An operator that OLM installs for some namespaces (OwnNamespace, SingleNamespace or MultiNamespace) has rights only
+// in these namespaces, and sends no request about any other namespace. The short form tests only MultiNamespace, which
+// includes the other two.
 func TestSomeNamespaces(t *testing.T) {
 	for name, c := range map[string]struct{ own, further bool }{
 		"own": {own: true}, "single": {further: true}, "multi": {own: true, further: true},

@@ -37,8 +37,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// T8. With the policy of config/admission, a user without rights on pods may not write DataServices, and a user
-// who may create the objects of a DataService may. Other writers of a DataService continue.
+// T8. With the policy of config/admission, a user may write DataServices only with the right to create pods and the
+// other objects of a DataService. Changes of metadata, and the operator's writes, need no such right.
 func TestThreatAuthorWithoutRights(t *testing.T) {
 	e := alone(t) // the policy applies to the whole cluster
 	policy, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))
@@ -75,7 +75,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		err := nobody.Create(e.Ctx, escape(), client.DryRunAll)
 		return stage.Unless(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "create pods"), fmt.Sprint(err))
 	})
-	// Each of the rights is needed.
+	// A user who lacks one of the rights is refused.
 	for i, rule := range makes {
 		for j, resource := range rule.Resources {
 			less := slices.Clone(makes)
@@ -100,7 +100,8 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	if err := change(nobody, `{"spec":{"auth":{"podTemplate":null}}}`); !apierrors.IsForbidden(err) {
 		t.Errorf("the spec was changed: %v", err)
 	}
-	// The operator's objects count as the author's, and the author was already judged.
+	// The operator creates these resources without the rights of an author: the policy has already judged the author of
+	// the DataService. Other accounts need the rights.
 	for component, made := range map[string]client.Object{"redis": &redisv1.RedisCluster{}, "etcd": &etcdv1.EtcdCluster{}} {
 		made.SetNamespace(e.Namespace)
 		made.SetName(component)
@@ -115,7 +116,8 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 			return stage.Unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(made), made)), "it is there")
 		})
 	}
-	// A DataRestore runs an image of its author with Secrets of the namespace; a DataBackup also has a pod.
+	// The policy also covers a DataRestore, which runs an image of its author with Secrets of the namespace, and a
+	// DataBackup, which has a pod.
 	for _, made := range []client.Object{
 		&backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: ds.GetName()}}},
 		&backupv1.DataRestore{Spec: backupv1.DataRestoreSpec{
@@ -136,8 +138,8 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e.Until("it goes", func() error { return stage.Unless(e.DataService(ds.GetName()) == nil, "it does not") })
 }
 
-// refusesRoles expects that an account whose roles cover only the project's API groups cannot write a spec, for any form of the role. ds
-// exists.
+// refusesRoles expects that an account whose roles cover only the project's API groups cannot write a spec, whatever
+// the form of the role. The DataService ds must exist.
 func (e *env) refusesRoles(ds client.Object) {
 	e.Helper()
 	groups := []string{dsv1.GroupVersion.Group, redisv1.GroupVersion.Group, etcdv1.GroupVersion.Group}

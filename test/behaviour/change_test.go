@@ -136,8 +136,8 @@ func (e *env) pods(component string) []*corev1.Pod {
 // costs reports whether a request is a request that an idle operator must not send.
 func costs(r harness.Sent) bool { return r.Verb != "watch" && r.Resource != "leases" }
 
-// An operator of any version that starts over healthy DataServices writes nothing, if the charts have not changed. A later pass
-// over all of them sends nothing.
+// An operator of any version that starts over healthy DataServices writes nothing, if the charts have not changed. When
+// it reconciles all of them again, it sends no request.
 func TestHealthyDataServicesCostNothing(t *testing.T) {
 	e := alone(t)
 	op := e.Start(ofVersion("0.3.0"))

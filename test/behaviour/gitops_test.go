@@ -23,9 +23,9 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// argo acts like Argo CD with an Application that has the name of a resource, has nothing in Git, and tracks by the label
-// app.kubernetes.io/instance, the default up to 2.x. It reads every kind that the API server serves. It prunes no object with an owner, and
-// treats Endpoints as owned by their Service.
+// argo acts like Argo CD with an Application that has the name of a resource and nothing in Git. It finds the
+// Application's objects by the label app.kubernetes.io/instance, the default of Argo CD up to 2.x, among all kinds that
+// the API server serves. It prunes no object with an owner, and treats Endpoints as owned by their Service.
 type argo struct {
 	*env
 
@@ -82,9 +82,9 @@ func (a *argo) prune(names ...string) (deleted []string) {
 	return deleted
 }
 
-// An Application of the resource's name prunes no object that holds or opens data: neither while the resource exists nor after its deletion.
-// Each object of earlier versions is annotated by one write, and nothing else is written for it. `make test` omits this test, because
-// internal/apply tests the annotations.
+// An Application with the name of a resource prunes no object with data or credentials, neither while the resource
+// exists nor after its deletion. Each object that an earlier version of the operator wrote gets the annotation by one
+// write, and nothing else is written for it. `make test` omits this test, because internal/apply tests the annotations.
 func TestNothingThatHoldsDataIsPruned(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

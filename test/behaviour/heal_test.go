@@ -21,8 +21,8 @@ import (
 // harm is a user's change of an object: a strategic merge patch, or its deletion.
 type harm struct{ what, id, patch string }
 
-// One edit for some kinds, and one edit for each way in which an object loses the operator's marks. Tests of internal/apply show which
-// fields are restored.
+// One edit for some kinds, and one edit for each label, annotation and owner by which the operator recognizes its
+// objects. Tests of internal/apply show which fields are restored.
 var edits = []harm{
 	{"image", "Deployment/auth", `{"spec": {"template": {"spec": {"containers": [{"name": "auth", "image": "other:v1"}]}}}}`},
 	{"managed-by label", "Deployment/uuc-probe", `{"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}`},
@@ -68,7 +68,7 @@ func (e *env) heals(h harm, mark int) {
 		e.Must(api.Patch(e.Ctx, object, patch, client.FieldOwner("somebody-else")))
 	}
 	e.Until(h.id+" is as before: "+h.what, func() error {
-		harmed := false // in the order of the object's watch
+		harmed := false // the damage must precede the repair in the journal
 		for _, c := range e.Since(mark) {
 			differs := c.Event == watch.Deleted || declared(c.Object) != was
 			switch {

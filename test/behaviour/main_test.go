@@ -37,7 +37,7 @@ import (
 // patience is the time limit of each wait. Only a hang exceeds it, even on a busy machine.
 const patience = 5 * time.Minute
 
-// What all tests share.
+// The state that all tests share.
 var (
 	suite = &stage.Suite{
 		Patience: func() time.Duration { return patience },
@@ -83,9 +83,10 @@ func alone(t *testing.T) *env {
 	return &env{suite.New(t)}
 }
 
-// passes waits until the operator has made two passes over a DataService that begin after the call. Each pass follows a change of the order
-// of rollouts, which changes no object, and ends with its generation in the status. The passes of a DataService run one after the other, so
-// all effects of earlier events are then complete. A test compares the objects before and after.
+// passes waits until the operator has reconciled a DataService twice after the call. Before each reconciliation, it
+// changes the order of rollouts, which changes no object, and then waits for the new generation in the status.
+// Reconciliations of a DataService run one after the other, so all effects of earlier events are then complete. A test
+// compares the objects before and after.
 func (e *env) passes(name string) {
 	e.Helper()
 	for _, order := range []any{"Sequential", nil} {
@@ -180,10 +181,10 @@ func (e *env) equal(what string, got, want []string) {
 	}
 }
 
-// saying returns a text as an error; nil for an empty text.
+// saying returns a text as an error, or nil for an empty text.
 func saying(text string) error { return stage.Unless(text == "", text) }
 
-// get reads an object of the test's namespace, past the journal.
+// get reads an object of the test's namespace from the API server, not from the journal.
 func get[T client.Object](e *env, object T, name string) T {
 	e.Helper()
 	e.Must(api.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, object))

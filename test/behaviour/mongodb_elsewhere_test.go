@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// MongoDB elsewhere is ready while a server of its protocol answers the probe pod: by the check of the chart, and by a client with the
-// connection string of a Secret.
+// A mongodb of kind ThirdParty is ready while a server with MongoDB's protocol answers the probe pod. The pod uses the
+// check of the chart first, and then a client with the connection string of a Secret.
 func TestMongoDBElsewhere(t *testing.T) {
 	harness.Long(t)
 	e := alone(t)
@@ -94,7 +94,7 @@ func (e *env) whyNames(plugin, name string, words ...string) {
 	e.Until("the cause is named", func() error {
 		run := exec.CommandContext(e.Ctx, plugin, "why", name, "--namespace", e.Namespace)
 		run.Env = append(os.Environ(), "KUBECONFIG="+suite.Kubeconfig)
-		out, _ := run.Output() // the command ends with exit code 1
+		out, _ := run.Output() // Output returns an error, because the exit code is 1
 		lines := strings.SplitN(string(out), "\n", 3)
 		text = strings.Join(lines[:min(2, len(lines))], "\n")
 		return harness.Mentions(text, words...)

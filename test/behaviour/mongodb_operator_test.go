@@ -44,7 +44,7 @@ func TestMongoDBOperator(t *testing.T) {
 	e.Until("the account is named", func() error { return e.mentions(name, mongodb, "no pod exists", "mongodb-database") })
 	m.apply("config/samples/mongodb/account.yaml")
 
-	// MongoDB's operator reports success, and the services have no connection string.
+	// MongoDB's operator reports success, but the services have no connection string.
 	m.why(name, "mongodb: Secret "+mongodbConnection+": Conflict: it is not of MongoDBCommunity mongodb")
 	m.Must(m.read())
 	if phase, _, _ := unstructured.NestedString(m.live.Object, "status", "phase"); phase != "Running" || m.live.GetAnnotations()[mongodbRecord] == "" {
@@ -137,8 +137,8 @@ func (m *realMongoOperator) rotates(name string) {
 	m.serves(mongodb + "-credentials")
 }
 
-// takesASecret expects the password of a Secret of the user to be in use. If such a Secret is missing and MongoDB's operator has another
-// password of the account, MongoDB's operator only logs this, and does not detect the creation of the Secret.
+// takesASecret expects the password in a user's Secret to be in use. If the Secret is missing and MongoDB's operator
+// has another password of the account, it only logs the missing Secret, and does not detect its later creation.
 func (m *realMongoOperator) takesASecret(name string) {
 	m.Helper()
 	account := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: "mongodb-account"}, StringData: map[string]string{"password": "theirs"}}

@@ -31,10 +31,10 @@ const (
 	mongodbConnection = "mongodb-dataservice-dataservice"
 )
 
-// spec.mongodb waits for MongoDB's operator, and then for that operator's status of the latest spec. Components that depend on it start
-// after that.
+// spec.mongodb waits until MongoDB's operator runs, and until that operator reports the latest spec as ready.
+// Components that depend on mongodb start after that.
 func TestMongoDB(t *testing.T) {
-	e := alone(t) // its CRD is created and deleted, and each operator that has watched it detects this
+	e := alone(t) // the test creates and deletes the CRD, and each operator that has watched the CRD detects this
 	e.Start()
 	reports := fields{"name": "reports", "image": "registry.example/reports:v1", "port": 8080, "dependsOn": []string{mongodb}}
 	name := e.Create(small(fields{mongodb: fields{}, "additionalServices": []any{reports}}))
@@ -89,8 +89,8 @@ func (e *env) mentions(name, component string, words ...string) error {
 	return harness.Mentions(e.componentStatus(name, component).Message, words...)
 }
 
-// changes makes changes that are visible in the record, and changes that are visible only in pods. The phase in the status is always
-// Running.
+// changes makes changes that are visible in the annotation with the spec, and changes that are visible only in pods.
+// The phase in the status is always Running.
 func (m *mongoOperator) changes(name string) {
 	m.Helper()
 	m.Change(name, fields{mongodb: fields{"version": "8.0.15"}})

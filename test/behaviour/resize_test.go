@@ -120,7 +120,7 @@ func TestVolumeGrows(t *testing.T) {
 	}
 	e.equal("objects written", harness.Objects(op.Since(requests, harness.Sent.WritesObject)),
 		[]string{"PersistentVolumeClaim/data-mysql-dataservice-0", "StatefulSet/mysql-dataservice"})
-	if writes := op.Since(requests, harness.Sent.WritesObject); len(writes) > 4 { // claim, refused change, deletion, creation
+	if writes := op.Since(requests, harness.Sent.WritesObject); len(writes) > 4 { // claim; StatefulSet: refused change, deletion, creation
 		t.Errorf("%d writes: %v", len(writes), writes)
 	}
 	e.sameData(claim, password)

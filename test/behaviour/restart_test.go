@@ -18,8 +18,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A changed Secret of a user restarts the pods that use it, and no others, if the spec requests that. An event names the Secret. Neither the
-// field nor a Secret of equal content restarts anything. A new operator reads all Secrets at once, so the test does not wait a minute.
+// With restartOnChange, a changed Secret of a user restarts the pods that use it, and no others. An event names the
+// Secret. Setting restartOnChange restarts nothing, and neither does a new Secret with the same content. A new operator
+// reads all Secrets at once, so the test does not wait a minute.
 func TestRestartOnChange(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()

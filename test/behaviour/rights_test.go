@@ -69,25 +69,25 @@ func TestRightsAreThoseUsed(t *testing.T) {
 		{group: backupv1.GroupVersion.Group, resource: "databackups"}, {group: backupv1.GroupVersion.Group, resource: "datarestores"},
 	} {
 		used[right{kind.group, kind.resource + "/finalizers", "update"}] = true // see TestOwnersNeedARight
-		used[right{kind.group, kind.resource, "get"}] = true                    // when the cache lags: test/chaos, dataservice-unseen
+		used[right{kind.group, kind.resource, "get"}] = true                    // used when the cache lags: test/chaos, dataservice-unseen
 	}
-	for _, verb := range []string{"create", "update", "patch", "delete"} { // of spec.redis, spec.etcd and spec.mysql: test/rediscluster, test/etcdcluster, test/mysqlcluster
+	for _, verb := range []string{"create", "update", "patch", "delete"} { // used for spec.redis, spec.etcd and spec.mysql: test/rediscluster, test/etcdcluster, test/mysqlcluster
 		used[right{redisv1.GroupVersion.Group, "redisclusters", verb}] = true
 		used[right{etcdv1.GroupVersion.Group, "etcdclusters", verb}] = true
 		used[right{mysqlv1.GroupVersion.Group, "mysqlclusters", verb}] = true
 	}
-	for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} { // of spec.mongodb: TestMongoDB
+	for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} { // used for spec.mongodb: TestMongoDB
 		used[right{object.Foreign.Group, "mongodbcommunity", verb}] = true
 	}
-	for _, kind := range []string{"databackups", "datarestores"} { // the UID, before the first object is made: test/backup
+	for _, kind := range []string{"databackups", "datarestores"} { // used to record the UID before the first object is created: test/backup
 		used[right{backupv1.GroupVersion.Group, kind, "patch"}] = true
 	}
-	used[right{"", "pods", "delete"}] = true      // to replace one of Redis or etcd: test/rediscluster, test/etcdcluster
-	used[right{"", "pods", "patch"}] = true       // a ticket for a member of etcd or MySQL: test/etcdcluster, test/mysqlcluster
-	used[right{"", "pods", "get"}] = true         // before a step on one of them: test/rediscluster, test/etcdcluster
-	used[right{"batch", "jobs", "create"}] = true // of a backup: test/backup
-	used[right{"batch", "jobs", "delete"}] = true // of a backup that a sidecar keeps from ending: test/backup
-	used[right{"", "events", "list"}] = true      // of such a Job without a pod: test/backup
+	used[right{"", "pods", "delete"}] = true      // used to replace a pod of Redis or etcd: test/rediscluster, test/etcdcluster
+	used[right{"", "pods", "patch"}] = true       // used to give a ticket to a member of etcd or MySQL: test/etcdcluster, test/mysqlcluster
+	used[right{"", "pods", "get"}] = true         // used before a step on a member: test/rediscluster, test/etcdcluster
+	used[right{"batch", "jobs", "create"}] = true // used for a backup: test/backup
+	used[right{"batch", "jobs", "delete"}] = true // used for a backup that a sidecar keeps from ending: test/backup
+	used[right{"", "events", "list"}] = true      // used to report why the Job of a backup has no pod: test/backup
 	granted := map[right]bool{}
 	for _, rule := range append(inNamespace, e.role("metrics_auth_role.yaml")...) {
 		for _, r := range rightsOf(rule) {

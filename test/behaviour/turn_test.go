@@ -105,7 +105,7 @@ func (e *env) inTurns(what string, holds func() error) {
 	e.CatchUp()
 }
 
-// changed returns nil when at least a number of platforms run an image.
+// changed returns nil if at least `want` platforms run an image.
 func (e *env) changed(version string, want int) error {
 	found := 0
 	for _, d := range harness.Every[*appsv1.Deployment](e.Journal) {
@@ -119,7 +119,7 @@ func (e *env) changed(version string, want int) error {
 	return nil
 }
 
-// turns returns nil when the given numbers of platforms have a turn and wait.
+// turns returns nil if `have` platforms have a turn and `wait` platforms wait for a turn.
 func (e *env) turns(have, wait int) error {
 	found := map[metav1.ConditionStatus]int{}
 	for _, ds := range harness.Every[*dsv1.DataService](e.Journal) {

@@ -58,12 +58,12 @@ var databases = [][]database{
 	{{"StatefulSet", "Delete"}, {"DaemonSet", "Delete"}, {"StatefulSet", "Delete"}},
 }
 
-// inGate is the number of databases that the gate tests: the first ones.
+// inGate is the number of entries of databases that the gate tests: the first ones.
 const inGate = 4
 
-// Volume and passwords stay the same through all changes of the database's kind and retention, regardless of their earlier controller. They
-// are deleted with the database or the DataService exactly if the spec requests it at that time. Deleting a DataService needs no operator, and
-// the next DataService of that name adopts the remaining objects.
+// The volume and the passwords stay the same through all changes of the database's kind and retention. Only if the spec
+// requests it at that time are they deleted with the database or the DataService. No operator needs to run when a
+// DataService is deleted. The next DataService of that name adopts the remaining objects.
 func TestDataIsDeletedOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	for i, steps := range databases {
@@ -170,8 +170,9 @@ func (e *env) neverDeleted(mark int, claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// A server whose volume has no mark of a guard is never replaced by several members, whatever the order of the changes: the status names
-// the field and the next step, and running objects do not change. The same applies to a DataService that is created over retained data.
+// A server whose volume has no mark of a guard is never replaced by several members, in whatever order the fields
+// change. The status names the field and the next step, and running objects do not change. The same applies to a
+// DataService that is created over retained data.
 func TestOneServerStaysOneServer(t *testing.T) {
 	e := parallel(t)
 	e.Start()
@@ -201,8 +202,8 @@ func TestOneServerStaysOneServer(t *testing.T) {
 	e.sameData(claim, password)
 }
 
-// Several members become neither a single server nor a third-party mysql with the name of their Service, and the MySQLCluster is kept. A
-// third-party mysql with another name replaces the members when it answers.
+// A mysql of several members cannot become a single server, or a third party with the name of the members' Service: the
+// MySQLCluster is kept. A third-party mysql with another name replaces the members when it answers.
 func TestMembersStayMembers(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()

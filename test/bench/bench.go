@@ -54,7 +54,7 @@ type bench struct {
 	network *process.Network // the operators' addresses
 
 	sample   *dsv1.DataService
-	objects  int      // objects of the sample, including credentials and the record of the database's data
+	objects  int      // objects of the sample, including credentials and the ConfigMap with the record of the database's data
 	services *tracker // every DataService
 	fleet    []*dsv1.DataService
 }
@@ -288,7 +288,7 @@ func parseFlags(args []string) (flags, error) {
 }
 
 func parseSizes(list string) (sizes []int, err error) {
-	const least = 2 // one DataService is hot, and at least one is not
+	const least = 2 // one DataService changes all the time (hot), and at least one does not
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < least {

@@ -115,8 +115,8 @@ func (l latency) change(ctx context.Context, o *operator, ds *dsv1.DataService, 
 	return l.react(ctx, o, func() error { return o.patchImage(ctx, ds, tag) }, func() error { return o.awaitReady(ctx, ds) })
 }
 
-// react runs an action on a DataService at rest. It measures the time from the end of the action until the operator writes the Deployment,
-// and until effect returns nil.
+// react runs an action on a DataService that is ready and unchanged. It measures the time from the end of the action
+// until the operator writes the Deployment, and until effect returns nil.
 func (latency) react(ctx context.Context, o *operator, do, effect func() error) (toPatch, toEffect time.Duration, err error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return 0, 0, err

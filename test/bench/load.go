@@ -169,7 +169,8 @@ const (
 	hotWait = 500 * time.Millisecond
 )
 
-// hot changes one DataService ten times a second, and measures the time that changes of other DataServices take.
+// hot changes one DataService ten times a second (the hot one). It measures the time that changes of other DataServices
+// take.
 func (l load) hot(ctx context.Context, o *operator, r *loadReport) error {
 	if err := l.others(ctx, o, r, "calm", "nothing else", nil); err != nil {
 		return err

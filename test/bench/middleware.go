@@ -35,11 +35,11 @@ const (
 	// redisRecords bounds the writes of a cluster's record while the cluster forms. The operator records the newest epochs of the nodes
 	// that it observes.
 	redisRecords = 4
-	// redisReads bounds the reads of one cluster while the cluster forms. Before its side effect, each step reads its pods again, to prove
-	// that they are the pods of the decision.
+	// redisReads bounds the reads of one cluster while the cluster forms. A step reads its pods again before it changes
+	// a server, to verify that they are still the pods that the decision was about.
 	redisReads = 30
-	// redisStatus bounds the status writes of one cluster while the cluster forms: those of a DataService, and one for each step and each
-	// new pod, so that users see the progress.
+	// redisStatus bounds the status writes of one cluster while the cluster forms: as many as for a DataService, plus
+	// one for each step and for each new pod, so that users see the progress.
 	redisStatus = createStatus + 21
 	// redisPods is the number of servers of a cluster.
 	redisPods = 6

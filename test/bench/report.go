@@ -109,7 +109,7 @@ func (r *report) totals() {
 	}
 }
 
-// number formats with three significant digits, or with all digits of an integer part that is longer.
+// number formats a number with three significant digits. A longer integer part keeps all its digits.
 func number(n float64) string {
 	if n >= 100 || n == float64(int64(n)) {
 		return strconv.FormatFloat(n, 'f', 0, 64)
@@ -162,8 +162,8 @@ func newLoadReport(r *report) *loadReport {
 	}
 }
 
-// add adds a line to the table of events. writes bounds the writes of each DataService, which must not grow with the number of
-// DataServices. A restart writes nothing; there, the bound applies to all requests.
+// add adds a line to the table of events. writes bounds the writes of each DataService, which must not grow with the
+// number of DataServices. A restart writes nothing: add checks the growth of all reads instead.
 func (r *loadReport) add(event, services string, s step, writes *bound) {
 	what := event + " " + services
 	r.progress("%s: %s s", what, number(s.took.Seconds()))

@@ -17,7 +17,7 @@ import (
 // Bounds for single events, excluding one write for each new object. Each new spec adds one write to the history.
 const (
 	historyWrites = 1
-	// dataRecords is the number of objects that no chart has: the record of the data on the database's volume.
+	// dataRecords is the number of objects that no chart creates: the ConfigMap with the record of the database's data.
 	dataRecords  = 1
 	createReads  = 8
 	createStatus = 15
@@ -26,7 +26,8 @@ const (
 )
 
 const (
-	// resyncRounds is the number of resyncs of every DataService to wait for: when the last one begins, the first has certainly ended.
+	// resyncRounds is the number of resyncs of every DataService to wait for. When the last resync begins, the first
+	// one has certainly ended.
 	resyncRounds = 3
 	// resyncOften is the resync period. With its jitter, it is longer than the shortest period that informers allow.
 	resyncOften = 2 * time.Second

@@ -66,7 +66,7 @@ func crds(t *testing.T) map[string]apiextensionsv1.CustomResourceDefinition {
 	return all
 }
 
-// Consoles show a field by its descriptor.
+// Each field of spec and status has a descriptor, by which consoles show the field.
 func TestDescriptors(t *testing.T) {
 	var names []string
 	all := crds(t)
@@ -362,7 +362,8 @@ func TestDocsNameThisVersion(t *testing.T) {
 	}
 }
 
-// A mirror of the printed images has the images of every upgrade that the catalog offers, starting with the first release.
+// The printed list of images for a mirror has all images of each release, so that the mirror serves every upgrade that
+// the catalog offers.
 func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	const base = "registry-edge.cosmoplat.com/dataservice/d3os-operator"

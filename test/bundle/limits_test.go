@@ -173,8 +173,9 @@ func numbers(path string, s apiextensionsv1.JSONSchemaProps) map[string]int64 {
 	return found
 }
 
-// measure plans a spec within the promised processor time. If the operator plans several such specs in parallel, the limit is a tenth of
-// that time. isLarge reports whether the operator plans only one such spec at a time.
+// measure plans a spec and fails the test if that takes longer than promised. If the operator plans several such specs
+// in parallel, the limit is a tenth of that time. isLarge reports whether the operator plans only one such spec at a
+// time.
 func measure(t *testing.T, name string, k kind, spec map[string]any) (isLarge bool) {
 	t.Helper()
 	begun := processorTime(t)

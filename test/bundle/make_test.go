@@ -105,7 +105,7 @@ func demo(t *testing.T, command string, environment func(folder string) []string
 	write("hack/demo.sh", string(script))
 	write("hack/cluster.sh", `echo "cluster $*" >>calls`)
 	write("bin/manager", `echo "$RELATED_IMAGE_AGENT" >agent.new && mv agent.new agent`)
-	// Waiting for the platform returns when the operator runs. A watch runs until the test ends it.
+	// The command that waits for the platform returns when the operator runs. A watch runs until the test ends it.
 	write("kubectl", `echo "kubectl $*" >>calls
 case " $* " in *' wait '*) until [[ -e agent ]]; do :; done;; *' --watch '*) exec tail -f /dev/null;; esac`)
 	run := exec.Command(filepath.Join(folder, "hack/demo.sh"), command)

@@ -134,7 +134,7 @@ func setRule(crd *apiextensionsv1.CustomResourceDefinition, path, rule string, h
 	})(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
 }
 
-// Reviewed changes of rules pass; the reversed changes fail. An entry that no change needs must be removed.
+// Reviewed changes of rules pass; the reversed changes fail. An entry that matches no change must be removed.
 func TestReviewedChangesOfRules(t *testing.T) {
 	const file = "hack/crd-safety-reviewed.yaml"
 	older := read[apiextensionsv1.CustomResourceDefinition](t, crdFile)

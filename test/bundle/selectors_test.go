@@ -242,7 +242,7 @@ func selectionsOf(t *testing.T, o *unstructured.Unstructured) (found []selection
 			}
 		case map[string]any:
 			for key, below := range x {
-				if key == "podAffinity" { // selects pods that mount the volume of a store, of any owner
+				if key == "podAffinity" { // it may select pods of any owner that mount the same backup store
 					continue
 				}
 				peer := strings.Contains(path, ".ingress[")

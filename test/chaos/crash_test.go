@@ -72,8 +72,9 @@ var modes = []mode{
 	{"timed-out", fault.TimeOut, false},
 }
 
-// The operator crashes at every write: before the request is sent, after its effect, or after its effect with the answer lost. The next
-// operator reaches the end state of a run without a crash. An operator that only loses an answer reaches this state without a restart.
+// The operator crashes at every write: before the request is sent, after the write, or after the write with its answer
+// lost. The next operator reaches the end state of a run without a crash. An operator that only loses an answer reaches
+// this state without a restart.
 func TestCrash(t *testing.T) {
 	for _, sc := range scenarios {
 		if sc.full && !full {

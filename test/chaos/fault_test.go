@@ -22,7 +22,7 @@ import (
 type disturbance struct {
 	name   string
 	rules  func() []*fault.Rule
-	during func(*scene, *operator) // runs after the start of the scenario; its faults must end without further action
+	during func(*scene, *operator) // runs after the start of the scenario; its faults must end by themselves
 	least  int                     // minimum number of requests that the fault affects
 	role   bool                    // the operator has the rights of its role; otherwise those of the administrator
 }

@@ -213,8 +213,8 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 	}
 	op.Clear()
 	op.Release()
-	// The operator carries out the old spec before the present one. The objects that it creates for a deleted DataService are deleted
-	// again.
+	// An operator that has read an old DataService carries out the old spec first. For a deleted DataService, it
+	// creates objects that are deleted again. In both cases the history differs from that of the baseline.
 	history := !slices.Contains(stale, "dataservices") && !sc.gone
 	if err := s.ends(op, without(base.end, history), history); err != nil {
 		s.Error(err)

@@ -61,7 +61,7 @@ func testSeeds(t *testing.T) {
 	if out := e.must("get", "appservice", "nginx-app", "-o", numbers); out != "2 2 2 2" {
 		e.Errorf("the status has the numbers %s", out)
 	}
-	for _, file := range seeds { // neither a default nor a field of the operator is a difference
+	for _, file := range seeds { // defaults, and fields that the operator sets, cause no difference
 		e.must("diff", "-f", file)
 		other.must("diff", "--server-side", "-f", file)
 	}
@@ -170,7 +170,7 @@ var refused = map[string]map[string]string{
 		"{image: a, cronSpec: '@daily'}":                          "",
 		"{image: a, cronSpec: '59 23 31 12 6'}":                   "",
 		"{image: a, cronSpec: '59 59 23 31 12 6'}":                "",
-		"{image: a, cronSpec: '*/99 */70 1-5/90 JAN-DEC 1,2,03'}": "", // a step has no bound
+		"{image: a, cronSpec: '*/99 */70 1-5/90 JAN-DEC 1,2,03'}": "", // the step of a range (/99) has no upper bound
 		"{image: a}":                                                         "spec.cronSpec: Required value",
 		"{image: a, cronSpec: '99 99 99 99 99'}":                             "spec.cronSpec: Invalid value: \"99 99 99 99 99\": must have numbers in bounds",
 		"{image: a, cronSpec: '60 * * * * *'}":                               "spec.cronSpec: Invalid value: \"60 * * * * *\": must have numbers in bounds",

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statefultest holds helpers for the tests of kinds that run servers in StatefulSets.
+// Package databasetest holds helpers for the tests of kinds that run servers in StatefulSets.
 package databasetest
 
 import (

@@ -207,7 +207,7 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 // banned are words that hide the actor, or that have a plainer synonym (docs/develop/style.md).
 var banned = regexp.MustCompile(`(?i)\b(anew|goes before|by turns|tells? whether|looked at again|way through the house|whoever comes next|strangers to one another|takes its place)\b`)
 
-// longest is the maximum number of words of a sentence.
+// longest is the maximum number of words in a sentence.
 const longest = 30
 
 // allowed limits the violations in older pages. The numbers never increase.

@@ -300,9 +300,10 @@ func look(t *testing.T) (s oracle.Snapshot) {
 	return s
 }
 
-// brought lists the changes that this version makes to a platform of the last release: the guard of the database's data, which takes effect
-// in the next pod of the database; the record of the data; the protocol of the database's port; annotations on retained objects. These
-// changes restart no pod. The pods of the Deployments are replaced, because their charts have changed.
+// brought lists the objects that this version changes in a platform of the last release. The StatefulSet gets the guard
+// of the data, which takes effect in the next pod. Other objects get the record of the data, the protocol of the
+// database's port, or annotations for retained objects. None of these changes restarts a pod. Only the pods of the
+// Deployments are replaced, because their charts have changed.
 var brought = []string{
 	"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice",
 	"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0",

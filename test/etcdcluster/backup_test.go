@@ -122,7 +122,7 @@ func (s *scene) backedUp(version string) backupv1.DataBackupStatus {
 
 // The status names the obstacle to a restore, and no empty cluster is created instead. Without the obstacle, the restore continues.
 func TestImpossibleRestoreIsReported(t *testing.T) {
-	harness.Long(t) // the short form has the agent's TestEtcdRefuses
+	harness.Long(t) // the short form runs TestEtcdRefuses of the agent instead
 	s := newScene(t, restores)
 	s.start()
 	s.Claim("backups")

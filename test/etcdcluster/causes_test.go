@@ -32,7 +32,7 @@ type cause struct {
 	words  []string
 }
 
-// keeps is a policy by which the API server deletes no pod of a namespace, and its binding.
+// keeps is an admission policy with its binding. With it, the API server refuses to delete the pods of a namespace.
 const keeps = `
 - apiVersion: admissionregistration.k8s.io/v1
   kind: ValidatingAdmissionPolicy
@@ -166,7 +166,8 @@ func TestCauses(t *testing.T) {
 	for _, c := range causes(disks) {
 		s.named(c)
 	}
-	// The space of old revisions is freed: the database files are rewritten, the leader's file last.
+	// The last fault, a full database, needs all of these steps: compaction, defragmentation of each member, a move of
+	// the leader, and the end of the alarm.
 	for action, least := range map[membership.Action]int{
 		membership.ActionCompact: 1, membership.ActionDefrag: 3, membership.ActionMoveLeader: 1, membership.ActionDisarm: 1,
 	} {

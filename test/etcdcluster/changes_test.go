@@ -95,7 +95,7 @@ func TestChanges(t *testing.T) {
 		s.explained(load)
 	}
 	s.scale(0)
-	s.scale(sizes[0]) // a pod returns with its data, and new ones without
+	s.scale(sizes[0]) // the first pod has its old data, and the new pods have none
 	load.Verify(t)
 	s.isCluster(cluster)
 	s.harmless()
@@ -174,7 +174,7 @@ func TestUpgrades(t *testing.T) {
 	s.harmless()
 }
 
-// says returns an error until the status has a text.
+// says returns an error until the message of the status contains a text.
 func (s *scene) says(text string) error {
 	if status := s.get().Status; !strings.Contains(status.Message, text) {
 		return fmt.Errorf("%s: %s", status.Phase, status.Message)
@@ -189,8 +189,8 @@ func (s *scene) noneStarts() bool {
 	})
 }
 
-// The image of a cluster is set to a missing image, and then reset. The cluster runs again, and no person deletes a pod: while the other
-// members run, and while no pod runs.
+// The image of a cluster is set to a missing image, and then reset, while the other members run and again while no pod
+// runs. Each time the cluster recovers, and no person deletes a pod.
 func TestWrongImageThenTheRightOne(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -226,7 +226,8 @@ func TestWrongImageThenTheRightOne(t *testing.T) {
 var (
 	// random matches the parts of texts that differ from run to run.
 	random = regexp.MustCompile(`\b[0-9a-f]{12,16}\b`)
-	// blamed is the pod that a message names first. The kubelet determines whether the pod's status still has the kill.
+	// blamed matches the pod that a message names first. The kubelet determines whether the pod's status still has the
+	// kill.
 	blamed = regexp.MustCompile(`pod my-etcd-cluster-\d: CrashLoopBackOff: container etcd ended with exit code 137; `)
 )
 

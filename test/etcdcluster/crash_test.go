@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// mortal makes each life of the operator end at an effect on etcd, or on an object of the API server other than a status. Lives alternate:
-// one life ends before the effect, the next life ends after the effect, and the answer is lost.
+// mortal ends each process of the operator (a life) when it changes etcd, or an object of the API server other than a
+// status. One life ends before the change. The next life ends after the change, and its answer is lost.
 type mortal struct {
 	stage.Lives
 
@@ -52,7 +52,7 @@ func (m *mortal) next(w *watchdog) *life {
 	return l
 }
 
-// due counts effects, and reports whether the life ends with this one.
+// due counts changes, and reports whether the life ends at the present change.
 func (l *life) due(what string) bool {
 	if l.before {
 		return l.Due("before " + what)
@@ -60,7 +60,7 @@ func (l *life) due(what string) bool {
 	return l.Due("after " + what)
 }
 
-// Before ends a life before an effect on etcd. At an effect on an object, the transport ends the life.
+// Before ends the life before a change of etcd. For a change of an object, the transport ends the life.
 func (l *life) Before(action membership.Action) error {
 	switch {
 	case l.Dead():
@@ -72,7 +72,7 @@ func (l *life) Before(action membership.Action) error {
 	return l.watchdog.Before(action)
 }
 
-// After ends a life before it gets the result of an effect.
+// After ends the life after a change of etcd, before it gets the result.
 func (l *life) After(action membership.Action) error {
 	err := l.watchdog.After(action)
 	if !l.Dead() && !l.before && onEtcd[action] && l.due(string(action)) {
@@ -82,7 +82,7 @@ func (l *life) After(action membership.Action) error {
 	return err
 }
 
-// onEtcd are the effects on etcd, not on objects.
+// onEtcd are the actions that change etcd and not objects.
 var onEtcd = map[membership.Action]bool{
 	membership.ActionAddLearner: true, membership.ActionPromote: true, membership.ActionRemove: true, membership.ActionMoveLeader: true,
 	membership.ActionCompact: true, membership.ActionDefrag: true, membership.ActionDisarm: true, membership.ActionAppend: true,

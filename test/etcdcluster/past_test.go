@@ -119,8 +119,8 @@ func (s *scene) another(ordinal int) {
 	})
 }
 
-// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its disk, and the other is
-// stopped. No quorum without the write may form.
+// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its
+// disk, and the other is stopped. The members without the write may not form a quorum.
 func oneDisk(s *scene) {
 	leader, follower := s.leads()
 	third := 3 - leader - follower
@@ -259,7 +259,7 @@ func claimsGo(s *scene) {
 // resource that is created again with the same token, as GitOps does, does not use the token again, regardless of the record.
 func allOfThePast(s *scene) {
 	s.put(20, "long-before", 0, 1, 2)
-	s.Pass(time.Second) // an etcd that continues alone keeps only entries that it has received as committed, which a member does a moment later
+	s.Pass(time.Second) // such an etcd keeps only entries that it knows to be committed, and a member learns that a moment later
 	var putBack []func()
 	s.allHeld(func(ordinal int) { putBack = append(putBack, s.saved(ordinal)) })
 	s.ready(3)
@@ -304,8 +304,8 @@ func allOfThePast(s *scene) {
 	assert.Equal(s.T, s.count("long-before", 0, 1, 2), 0)
 }
 
-// No fault of storage, persons or nodes costs an acknowledged write. internal/etcd/membership explores all orders of these faults; here
-// etcd, the agent and Kubernetes are real.
+// No fault of storage, persons or nodes loses an acknowledged write. internal/etcd/membership explores all orders of
+// these faults; here etcd, the agent and Kubernetes are real.
 func TestDataOfThePast(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

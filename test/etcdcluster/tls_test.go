@@ -188,7 +188,7 @@ func TestOwnCertificates(t *testing.T) {
 		t.Errorf("members were restarted %d times", n)
 	}
 	s.named(cause{"a certificate of another authority", func(s *scene) func() {
-		op.Stop() // it reads a user's Secret every five minutes
+		op.Stop() // a running operator would detect the changed Secret only after up to five minutes
 		other := authority("others")
 		s.issue(secrets{"unused-server", "unused-peer", "own-client"}, other, other, time.Now())
 		op = s.start()
@@ -238,8 +238,9 @@ func (s *scene) opens(config *tls.Config, pod *corev1.Pod) error {
 	return err
 }
 
-// Under load, the certificate authorities of a running cluster are replaced by new keys, while each life of the operator ends at one of its
-// effects. A quorum serves all the time. At the end, members refuse certificates of the former authorities.
+// Under load, the certificate authorities of a running cluster are replaced by new keys, while each process of the
+// operator ends at one of its changes. A quorum serves all the time. At the end, members refuse certificates of the
+// former authorities.
 func TestAuthoritiesAreReplacedUnderMembers(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -26,8 +26,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// watchdog checks each change of an operator. Before the operator deletes a pod, and after it has removed a member, the watchdog reads from
-// the members whether the remaining members are a quorum.
+// watchdog checks each change that an operator makes. Before the operator deletes a pod, and after it has removed a
+// member, the watchdog reads the state of the members and checks that those that remain are a quorum.
 type watchdog struct {
 	scene *scene
 
@@ -196,11 +196,11 @@ func (s *scene) load() *etcdtest.Load {
 	})
 }
 
-// moved limits the time between a move of the leader, or the deletion of a pod, and a failed request that it explains.
+// moved limits the time between a move of the leader, or the deletion of a pod, and a request that fails because of it.
 const moved = 4 * time.Second
 
-// explained counts the failed requests of a load by the operator's effect at that time. It fails the test if a request failed without such
-// an effect.
+// explained counts the failed requests of a load by the change that the operator made at that time. It fails the test
+// if the operator made no such change when a request failed.
 func (s *scene) explained(load *etcdtest.Load) {
 	s.Helper()
 	leader, pod, neither := 0, 0, 0

@@ -24,9 +24,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The operator crashes at each write of the life of a Ledger, including writes to its members. The crash occurs before the write is sent,
-// after its effect, or when its answer is lost. The next operator reaches the same end state, and each step has taken effect once and in
-// order. The number of writes varies, so `make test` omits this test.
+// The operator crashes at each write that a Ledger causes, including writes to its members: before the write is sent,
+// after it, or after it with its answer lost. The next operator reaches the same end state, and each step has taken
+// effect once and in order. The number of writes varies, so `make test` omits this test.
 func TestCrash(t *testing.T) {
 	harness.Long(t)
 	base := newScene(t)
@@ -80,7 +80,7 @@ func (s *scene) live(op *operator) {
 	s.quiet(op)
 }
 
-// glance is the time for which a crashed operator's successor may write nothing; reactions take some 30 ms.
+// glance is the time without a write after which an operator counts as idle. An operator reacts within some 30 ms.
 const glance = 400 * time.Millisecond
 
 // quiet fails the test if an operator changes something during a rest. An operator with a cache that lags deletes a deleted object once

@@ -35,8 +35,8 @@ const (
 	part           = "ledger" // the value of the component label on all objects
 	keyPassword    = "password"
 	suffixPassword = "-password"
-	soon           = 200 * time.Millisecond // until the next look after a step whose effect causes no event
-	atRest         = 2 * time.Second        // until the next look at members that have nothing to do
+	soon           = 200 * time.Millisecond // the delay before the operator observes again, after a step whose effect causes no event
+	atRest         = 2 * time.Second        // the delay before the operator observes members again that need no step
 )
 
 // records locates the record of each ledger.

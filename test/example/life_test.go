@@ -171,7 +171,7 @@ func TestLoss(t *testing.T) {
 // failure. Once the CRD is installed, the same process reconciles the resources.
 func TestAbsentCRD(t *testing.T) {
 	s := newScene(t)
-	absent := schema.GroupVersion{Group: s.Namespace + ".d3os-product.com.d3os", Version: "v1alpha1"} // in no other test
+	absent := schema.GroupVersion{Group: s.Namespace + ".d3os-product.com.d3os", Version: "v1alpha1"} // no other test uses this API group
 	op := s.run(absent)
 	asks := func(r harness.Sent) bool { return strings.HasPrefix(r.Resource, "/apis") }
 	first := len(op.Since(0, asks))

@@ -142,9 +142,10 @@ func (s *scene) written(op *operator, mark int, want ...string) {
 	}
 }
 
-// passes waits until an operator has made two passes over the Ledger that begin after the call, each because of a change of the settings,
-// and fails the test if it has changed anything else. The passes of a Ledger run one after the other, so all effects of earlier events are
-// complete then. An operator with a cache that lags deletes a deleted object once more; the API server answers 404, and nothing changes.
+// passes waits until an operator has reconciled the Ledger twice after the call, each time because of a change of the
+// settings. It fails the test if the operator has changed anything else. Reconciliations of a Ledger run one after the
+// other, so all effects of earlier events are then complete. An operator whose cache lags deletes a deleted object once
+// more; the API server answers 404, and nothing changes.
 func (s *scene) passes(op *operator) {
 	s.Helper()
 	mark := op.Mark()
@@ -198,7 +199,7 @@ func (m *members) on(claim string) string {
 	return m.data[m.claim(claim)]
 }
 
-// took returns the effects in their order.
+// took returns the effects on members, in order.
 func (m *members) took() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 type Case struct {
 	// Field is the field under test, as a path in the spec: mysql.users[].databases.
 	Field string `json:"field"`
-	// The difference between several cases of the same field.
+	// What distinguishes this case from other cases of the same field.
 	What string `json:"what,omitempty"`
 	// Base is the DataService that is changed: a file of the folder bases. Default: base.
 	Base string `json:"base,omitempty"`
@@ -154,7 +154,8 @@ func Plain[T any](value T) T {
 	return copied
 }
 
-// Merge applies a JSON merge patch. A map in the place of a list changes the items with these names.
+// Merge applies a JSON merge patch. If the patch has a map where the object has a list of named things, the map changes
+// the items with these names.
 func Merge(to, patch map[string]any) {
 	for key, value := range patch {
 		change, isMap := value.(map[string]any)

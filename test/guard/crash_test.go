@@ -38,8 +38,9 @@ func faulty(p *fault.Process) func(*rest.Config, *manager.Options) {
 	return func(config *rest.Config, _ *manager.Options) { config.Wrap(p.Wrap) }
 }
 
-// The operator crashes at every write of a switch and of the switch back: before the request is sent, after its effect, and with a lost
-// answer. The next operator completes the switch. The short form has every thirteenth of these crashes.
+// The operator crashes at every write of a switch and of the switch back: before the request is sent, after the write,
+// and after the write with its answer lost. The next operator completes the switch. The short form has every thirteenth
+// of these crashes.
 func TestASwitchThroughCrashes(t *testing.T) {
 	harness.Long(t)
 	e := start(t)

@@ -21,8 +21,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// After a restore with ownerReferences, Kubernetes deletes claim and record together. The database begins again on an empty volume, and the
-// status, an event and why name the claim, until a user accepts that.
+// A restore with ownerReferences makes Kubernetes delete the claim and the record of a database together. The database
+// then begins again on an empty volume. The status, an event and `kubectl dataservice why` name the claim until a user
+// accepts the loss.
 func TestAClaimThatIsYoungerThanTheDatabase(t *testing.T) {
 	forEach(t, func(e *env, op *stage.Operator) {
 		op.Stop()

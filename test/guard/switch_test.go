@@ -30,7 +30,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The database that a restore has prepared, and the loss of a switch to it.
+// restored is the database that a restore has prepared. loss is the loss that the status names for a switch to it.
 const (
 	restored = "restored"
 	loss     = "everything since " + harness.RestoredTo

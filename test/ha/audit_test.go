@@ -41,7 +41,7 @@ func (e entry) String() string {
 	return fmt.Sprintf("%s by %s at %s", e.what, e.by, e.received.Format("05.000"))
 }
 
-// term is the time in which a replica holds the Lease; the next term ends it.
+// term is the time for which a replica holds the Lease. It ends when the next term begins.
 type term struct {
 	holder string // empty: released
 	since  time.Time
@@ -127,8 +127,8 @@ func (s *story) add(event *auditv1.Event) error {
 	return nil
 }
 
-// holder returns the holder of the Lease at a point in time. A replica with an expired Lease and no follower counts as no holder: it is
-// harmless.
+// holder returns the replica that holds the Lease at a point in time. A replica stays the holder after its Lease has
+// expired until another replica acquires the Lease, or it releases the Lease.
 func (s story) holder(at time.Time) string {
 	holder := ""
 	for _, t := range s.terms {
@@ -140,8 +140,8 @@ func (s story) holder(at time.Time) string {
 	return holder
 }
 
-// doubles returns the writes that the API server received from a replica when another replica held the Lease, or after the replica had
-// released it. There is no tolerance: both times are the API server's.
+// doubles returns the writes that the API server received from a replica while another replica held the Lease, or after
+// the replica had released it. There is no tolerance: both times are the API server's.
 func (s story) doubles() (found []entry) {
 	for _, w := range s.writes {
 		if s.holder(w.received) != w.by {

@@ -15,13 +15,13 @@ import (
 	"d3os.com/d3os-operator/internal/manager"
 )
 
-// takeOver is a way to end a leader, with the limits on the effects.
+// takeOver is a way to end a leader, with the time limit and the expected end of the leader.
 type takeOver struct {
 	name  string
 	limit time.Duration // until another replica leads
 	away  func(*replica)
-	back  func(*replica) // called when another replica works; the first replica must then end
-	clean bool           // the first replica ends without an error
+	back  func(*replica) // called when another replica works; the old leader must then end
+	clean bool           // the old leader ends without an error
 }
 
 // A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at the same time, and the result is

@@ -129,15 +129,15 @@ func (s *scene) objects() oracle.State {
 	return state
 }
 
-// What all cases share.
+// The state that all cases share.
 var (
 	suite = &stage.Suite{
 		Patience: func() time.Duration { return patience },
 		Lists:    []client.ObjectList{&dsv1.DataServiceList{}},
 	}
 	auditor *audit
-	binary  string // the operator
-	runs    = 3    // of each case, or HA_RUNS
+	binary  string // path of the operator's program
+	runs    = 3    // number of runs of each case; HA_RUNS overrides it
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

@@ -187,8 +187,8 @@ func Objects(sent []Sent) []string {
 // Request is one request to the API server.
 type Request struct {
 	Verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
-	Group     string // apps; empty for the core group
-	Resource  string // deployments, dataservices/status
+	Group     string // such as apps; empty for the core group
+	Resource  string // such as deployments or dataservices/status
 	Namespace string
 	Name      string
 	Initial   bool // the start of a cache: a list at any version, or a watch that begins with a list

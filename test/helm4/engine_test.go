@@ -88,8 +88,8 @@ func load(source fs.FS, name string) (*chart.Chart, error) {
 // umbrella is the name of the chart that contains all parts during rendering.
 const umbrella = "dataservice"
 
-// render implements render.Engine. Each run of Helm's engine parses every template file, so one run takes a third of the time of
-// separate ones.
+// render implements render.Engine. Helm's engine parses every template file in each run. One run for all parts takes a
+// third of the time of one run for each part.
 func (h *helm) render(release render.Release, parts []render.Part) ([][]render.File, error) {
 	all, values, err := h.compose(parts)
 	if err != nil {
@@ -145,7 +145,8 @@ func (h *helm) compose(parts []render.Part) (*chart.Chart, map[string]any, error
 		}
 		composed[part.Chart] = true
 		all.AddDependency(subchart)
-		// A copy of the chart's defaults: a null in the values removes its key from both.
+		// CoalesceTables gets a copy of the chart's defaults: if the values set a key to null, it removes the key from
+		// both maps.
 		values[part.Name] = commonutil.CoalesceTables(maps.Clone(part.Values), runtime.DeepCopyJSON(c.Values))
 	}
 	return all, values, nil

@@ -64,7 +64,7 @@ func walk(value any, each func(string) (string, bool)) any {
 	return value
 }
 
-// Same compares the manifests of a spec with a text, and with Neutral in the place of the text.
+// Same compares the manifests of two specs: the first spec has a text where the second spec has Neutral.
 func Same(with, neutral []*unstructured.Unstructured, text string) error {
 	was, is := fields.ByID(neutral), fields.ByID(with)
 	for id := range is {
@@ -110,7 +110,7 @@ func forms(text string) []string {
 
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// same returns an error unless a value with the text equals the value with Neutral, apart from the text.
+// same returns an error unless two values are equal, except that one has the text where the other has Neutral.
 func same(neutral, with any, forms []string) error {
 	switch n := neutral.(type) {
 	case string:

@@ -3,7 +3,8 @@
 
 //go:build krew
 
-// Package krew has krew install the kubectl plugin from archives and an index as make plugin-archives makes them.
+// Package krew tests that krew installs the kubectl plugin from the archives and the index that make plugin-archives
+// makes.
 package krew
 
 import (
@@ -49,8 +50,8 @@ func run(t *testing.T, dir string, environ []string, command ...string) string {
 	return string(out)
 }
 
-// One command makes the archives of all platforms and an index, from which krew installs the plugin. Nothing but this machine
-// is asked.
+// One command makes the archives of all platforms and an index, from which krew installs the plugin. No other machine
+// is contacted.
 func TestInstall(t *testing.T) {
 	work := t.TempDir()
 	archives := filepath.Join(work, "archives")

@@ -94,7 +94,8 @@ func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 	return found, nil
 }
 
-// Holds asks the API server whether applying planned objects would change anything, and expects no unplanned object.
+// Holds returns an error if applying one of the planned objects in asked would change a live object, or if an unplanned
+// object exists. The API server answers by a dry run.
 func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstructured, objects Objects) error {
 	for _, planned := range asked {
 		id := fields.ID(planned)
@@ -111,7 +112,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 		if err := digests(applied, objects[id]); err != nil {
 			return err
 		}
-		body, err := render.YAML(applied) // the client's form lacks the characters that YAML only allows in escaped form
+		body, err := render.YAML(applied) // the client would not escape characters that YAML allows only in escaped form
 		if err != nil {
 			return err
 		}
@@ -155,7 +156,8 @@ func stamp(planned, live *unstructured.Unstructured) {
 	}
 }
 
-// digests copies the digests of what pods use from a live workload, and computes the digest of the plan with them.
+// digests computes the digest of a plan with the digests of used Secrets and ConfigMaps, which it copies from the live
+// workload.
 func digests(planned, live *unstructured.Unstructured) error {
 	contents, has := live.GetAnnotations()[object.AnnotationContents]
 	if !has {
@@ -179,7 +181,7 @@ func Stays(obj *unstructured.Unstructured) bool {
 	return object.OutlivesOwner(obj) || obj.GetKind() == "PersistentVolumeClaim"
 }
 
-// Baseline is a former state of live objects.
+// Baseline is an earlier state of live objects.
 type Baseline struct {
 	Was   Objects
 	known map[string]string // the versions of objects that were last found unchanged
@@ -203,7 +205,8 @@ func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 	return content(obj) != content(b.Was[fields.ID(obj)])
 }
 
-// Same expects the objects of concern to be unchanged. Retained data may exist in addition.
+// Same returns an error unless the objects for which concerns returns true are unchanged. Retained data may exist in
+// addition.
 func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 	for id, was := range b.Was {
 		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
@@ -232,7 +235,7 @@ func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 func exactly(obj *unstructured.Unstructured) string {
 	data, err := render.YAML(without(obj, "managedFields", "resourceVersion"))
 	if err != nil {
-		panic(err) // no unstructured object is without a YAML form
+		panic(err) // every unstructured object can be written as YAML
 	}
 	return string(data)
 }

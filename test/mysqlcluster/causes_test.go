@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// cause is a fault of a cluster of three members, the words that name it, and the function that ends it. A cause without words makes its
-// own checks.
+// cause is a fault of a cluster of three members, the words that name it, and the function that ends it. A cause
+// without words checks the outputs itself.
 type cause struct {
 	name   string
 	happen func(s *scene) (mend func())

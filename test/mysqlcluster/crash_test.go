@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// life is one process of the operator. It ends at an effect on a member, or on an object of the API server other than a status: before the
-// effect, or after it, with the answer lost.
+// life is one process of the operator. It ends when it changes a member, or an object of the API server other than a
+// status. One life ends before the change. The next life ends after the change, and its answer is lost.
 type life struct {
 	*stage.Life
 
@@ -54,12 +54,12 @@ func (l *life) due(what string) bool {
 	return l.Due("after " + what)
 }
 
-// onMembers are the effects that change no objects.
+// onMembers are the actions that change a member and no objects.
 var onMembers = []replication.Action{
 	replication.ActionPromise, replication.ActionFollow, replication.ActionServe, replication.ActionDemote, replication.ActionHeartbeat,
 }
 
-// Before ends a life before an order.
+// Before ends a life before it sends an order to a member.
 func (l *life) Before(action replication.Action) error {
 	if l.Dead() {
 		return errEnded
@@ -71,7 +71,7 @@ func (l *life) Before(action replication.Action) error {
 	return nil
 }
 
-// After ends a life before it gets the result of an order.
+// After ends a life after an order to a member, before it gets the result.
 func (l *life) After(action replication.Action) error {
 	if !l.Dead() && !l.before && slices.Contains(onMembers, action) && l.due(string(action)) {
 		l.Crash()
@@ -80,11 +80,12 @@ func (l *life) After(action replication.Action) error {
 	return nil
 }
 
-// An operator that is killed at each effect forms a database, replaces a lost primary, and moves the primary, while a client writes.
+// An operator that is killed at each change forms a database, replaces a lost primary, and moves the primary, while a
+// client writes.
 func TestKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives := &stage.Lives{Skip: 1} // every second effect
+	lives := &stage.Lives{Skip: 1} // every second change
 	if full {
 		lives.Skip = 0
 	}
@@ -119,7 +120,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// live runs operators that end at each effect, until an operator has no further effect.
+// live runs operators that end at each change, until an operator has nothing to change.
 func (s *scene) live(lives *stage.Lives, holds func() error) {
 	s.Helper()
 	lives.Live(s.Stage, 8*time.Minute, func() (*stage.Life, *stage.Operator) {

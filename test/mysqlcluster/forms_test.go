@@ -63,12 +63,12 @@ func TestOneServerBecomesSeveral(t *testing.T) {
 	assert.Equal(t, s.primary(), 0)
 }
 
-// One server becomes three members while the operator is killed at each write. One more change goes back to one member before the first
-// member has adopted the data. At no time do two pods have the volume, because both have the same name.
+// One server becomes three members, then one, three and one, while the operator is killed at each write. No
+// acknowledged write is lost. Two pods never use the volume at the same time, because both have the same name.
 func TestFormsKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives := &stage.Lives{Skip: 1} // every second effect
+	lives := &stage.Lives{Skip: 1} // every second change
 	if full {
 		lives.Skip = 0
 	}
@@ -99,8 +99,8 @@ func TestFormsKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// A server whose data no copy could have stays one server, and is not restarted. A server whose members would have another image stays one
-// server, too. When the cause is solved, the change continues. When the user reverts the change earlier, nothing happens.
+// A server stays one server, and is not restarted, if no copy could get its data, or if its members would have another
+// image. When the cause is solved, the change continues. When the user reverts the change earlier, nothing happens.
 func TestServerThatStaysOne(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -153,7 +153,7 @@ func TestServerThatStaysOne(t *testing.T) {
 // the source acknowledged exist, and the condition Imported stays.
 func TestImportBecomesSeveral(t *testing.T) {
 	inFullForm(t)
-	s := newScene(t, func(o *emulator.Options) { // the server that loads the copy reads the configuration itself, as that of an image does
+	s := newScene(t, func(o *emulator.Options) { // mysqld.sh reads the configuration of the pod, as an image does
 		image := o.Images["docker.io/library/mysql"]
 		image.Env, image.Paths = map[string]string{"SERVER": image.Executables["mysqld"]}, map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"}
 		image.Executables["mysqld"] = filepath.Join(cluster.Root(), "test/backup/testdata/mysqld.sh")

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// requests counts the operator's reads of members, by ordinal, and its orders.
+// requests counts the operator's reads of members, by ordinal, and its orders (requests that change a member).
 type requests struct {
 	mu     sync.Mutex
 	looks  map[int]int
@@ -34,7 +34,7 @@ func (r *requests) reset() {
 	r.looks, r.orders = map[int]int{}, 0
 }
 
-// counted is the members of a database, with counted requests.
+// counted wraps the members of a database, and counts the requests to them.
 type counted struct {
 	cluster.Members
 	to *requests
@@ -54,8 +54,8 @@ func (c counted) Order(ctx context.Context, step replication.Step) error {
 	return c.Members.Order(ctx, step)
 }
 
-// At rest the operator sends no request to the API server. It reads from each member every two seconds, and gives no order. A new operator
-// does the same.
+// At rest the operator sends no request to the API server. It reads from each member every two seconds, and sends no
+// order. A new operator does the same.
 func TestAtRest(t *testing.T) {
 	inFullForm(t)
 	s, sent := newScene(t), &requests{looks: map[int]int{}}

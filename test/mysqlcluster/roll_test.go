@@ -46,7 +46,7 @@ func (d *demotions) Before(action replication.Action) error {
 // After does nothing.
 func (*demotions) After(replication.Action) error { return nil }
 
-// switched limits the time between a demotion and a failed write that it explains.
+// switched limits the time between a demotion and a write that fails because of it.
 const switched = 4 * time.Second
 
 // explain returns the failed writes that no demotion explains.
@@ -105,12 +105,12 @@ func (s *scene) uids(members int) (uids []types.UID) {
 	return uids
 }
 
-// A database with data changes to three members, five, three and one, while a client writes and the operator is killed at each effect. Each
-// new member has all data. MYSQL_TESTS=full has 1 GiB of data.
+// A database with data changes to three members, five, three and one, while a client writes and the operator is killed
+// at each change. Each new member has all data. MYSQL_TESTS=full has 1 GiB of data.
 func TestSizesKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // every second effect
+	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // every second change
 	if full {
 		lives.Skip, mebibytes = 0, 1024
 	}

@@ -106,7 +106,8 @@ func (s *story) signal(ordinal int, signal syscall.Signal) {
 	}
 }
 
-// wipe deletes the data of a member. It waits until the operator has detected the loss, so that no other event deletes more data before.
+// wipe deletes the data of a member, and waits until the operator has detected the loss. Until then, no other event may
+// delete more data.
 func (s *story) wipe(ordinal int) (end func()) {
 	from := s.Mark()
 	s.Must(s.WipeVolume(s.Ctx, claim(ordinal)))
@@ -182,9 +183,9 @@ func (s *story) act() {
 	}
 }
 
-// During faults of members, nodes, volumes and the operator, no acknowledged write is lost and no refused write exists, as long as one copy
-// exists. By default, the same three short stories run; in the short form, one story. MYSQL_STORIES is the number of longer stories, whose
-// seeds SEED determines. MYSQL_STORY is the seed of a single story.
+// During faults of members, nodes, volumes and the operator, no acknowledged write is lost and no refused write exists,
+// as long as one copy exists. By default, the same three short stories run (one in the short form). MYSQL_STORIES is
+// the number of longer stories; SEED determines their seeds. MYSQL_STORY is the seed of a single story.
 func TestStories(t *testing.T) {
 	seeds, length := []uint64{78321, 406264, 592172}, 3
 	if !full {

@@ -171,8 +171,9 @@ func (s *scene) info(pod, section string) string {
 
 var offsets = regexp.MustCompile(`slave0:.*offset=(\d+),[^$]*master_repl_offset:(\d+)`)
 
-// inStep waits until replicas have the data of their masters, in memory and in their files. With appendfsync everysec, this may take two
-// seconds. A server that is killed earlier, and starts again before its replica is elected, has lost the last writes.
+// inStep waits until replicas have the data of their masters, in memory and in their files. With appendfsync everysec,
+// this may take two seconds. A server that is killed earlier has lost the last writes if it starts again before its
+// replica is elected.
 func (s *scene) inStep() {
 	s.Helper()
 	for _, pod := range s.pods() {

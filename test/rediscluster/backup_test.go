@@ -67,7 +67,7 @@ func (s *scene) backedUp() backupv1.DataBackupStatus {
 
 // A cluster that is lost with all its data is restored from its backup.
 func TestRestoresFromABackup(t *testing.T) {
-	harness.Long(t) // the gate has TestLife
+	harness.Long(t) // the gate runs TestLife instead
 	newScene(t).comesBack(t)
 }
 

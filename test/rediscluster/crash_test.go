@@ -24,20 +24,21 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// moves lists the numbers of effects after which successive lives end within a move of slots. A move has some thousand effects. For all
-// other actions, each life has one effect.
+// moves lists, for successive lives, the number of changes after which a life ends during a move of slots. A move has
+// some thousand changes. In all other actions, a life ends at its first change.
 var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
-// mortal makes each life of the operator end at its first effect on Redis or on an object of the API server other than a status. In turn, a
-// life ends after an effect whose answer is lost, after half of its commands were sent, or before its only command is sent.
+// mortal ends each process of the operator (a life) at its first change of Redis, or of an object of the API server
+// other than a status. Lives alternate: one ends after a change whose answer is lost. The next ends after half of the
+// commands were sent, or before it sends a single command.
 type mortal struct {
 	stage.Lives
 
 	within time.Duration // the time limit of a change
 }
 
-// mortals returns lives that end at each effect. In the short form they end at every third effect, and a change may take less time than
-// long.
+// mortals returns lives that end at each change. In the short form, they end at every third change, and long is not the
+// time limit.
 func mortals(long time.Duration) *mortal {
 	if full {
 		return &mortal{within: long}
@@ -103,8 +104,9 @@ func (l *life) Received(_ topology.Place, commands []string) error {
 	return server.ErrBrokenOff
 }
 
-// due counts effects, and reports whether the life ends with this effect. Effects of moves are counted separately. Effects that let nodes
-// replicate are also counted separately, because each life repeats them before it makes a node a replica.
+// due counts changes, and reports whether the life ends at this change. Changes of moves are counted separately.
+// Changes that allow nodes to replicate are counted with them, because each life repeats them before it makes a node a
+// replica.
 func (l *life) due(commands []string, where string) bool {
 	command := commands[slices.IndexFunc(commands, redistest.HasEffect)]
 	if !redistest.IsMove(command) && !strings.HasPrefix(command, "ACL SETUSER") {
@@ -125,8 +127,8 @@ func (m *mortal) live(s *scene, holds func() error) {
 	}, holds)
 }
 
-// bring carries out a change, during which writers and readers must not fail. With rolls, all pods must be replaced. It returns the number
-// of former pods that still exist.
+// bring makes a change, which successive lives carry out. During the change, writers and readers must not fail. If
+// rolls is true, all pods must be replaced. bring returns the number of former pods that still exist.
 func (m *mortal) bring(s *scene, what string, pods int, rolls bool, change func()) (left int) {
 	s.Helper()
 	before, ledger := s.uids(), s.keep(fmt.Sprintf("ledger-%d", m.Begun))

@@ -158,7 +158,8 @@ func TestThirdPartyAndBack(t *testing.T) {
 	s.serviceWorks()
 }
 
-// The operator does not change a RedisCluster of that name with another owner, nor other objects whose names are the same by chance.
+// A foreign RedisCluster with the name in spec.redis is neither changed nor deleted. The status names it, and the rest
+// of the spec is carried out.
 func TestForeignRedisCluster(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -196,8 +197,9 @@ func TestRefusedRedisClusterSpec(t *testing.T) {
 	s.Become("{redis: {labels: null}, additionalServices: null}")
 }
 
-// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService: before the request is sent, after its effect,
-// and with a lost answer (the short form). The next operator continues, and no data is lost.
+// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService. The short form loses the
+// answer of the write; the full form also crashes before the request and after the write. The next operator continues,
+// and no data is lost.
 func TestCrashesWithADataService(t *testing.T) {
 	harness.Long(t)
 	for name, crash := range stage.Crashes {

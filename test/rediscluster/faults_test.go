@@ -30,7 +30,7 @@ type scenario struct {
 	happen func(s *scene)
 	alone  bool           // no operator runs during the fault
 	end    func(s *scene) // further checks and actions before the cluster heals
-	ledger bool           // writers and readers record all results: no server ends before it has written its file
+	ledger bool           // writers and readers record all results; needs a fault in which no server ends before it has written its file
 	full   bool           // runs only in the full form
 }
 
@@ -85,7 +85,7 @@ func (s *scene) suffer(faults []scenario) {
 			}
 			f.happen(s)
 			if f.alone {
-				s.T = whole // the operator outlives this fault
+				s.T = whole // this operator also runs during the next faults
 				s.operator = s.Start()
 				s.T = t
 			}
@@ -171,7 +171,7 @@ var servers = []scenario{
 		s.loseVolume(replica, "")
 		back()
 		s.judged("SlotsLost")
-		s.Pass(15 * time.Second) // nothing is assigned again before a person consents
+		s.Pass(15 * time.Second) // the operator assigns no slot before a person consents
 		if rc := s.get(); rc.Status.Phase != redisv1.PhaseFailed || rc.Status.Slots != int32(redisv1.Slots-lost.Len()) {
 			s.Errorf("%d slots are lost, and the status is %+v", lost.Len(), rc.Status)
 		}
@@ -194,7 +194,7 @@ var servers = []scenario{
 	{name: "a master and a replica name another owner of a slot", alone: true, happen: func(s *scene) {
 		slot, other := s.owned()[0].First(1)[0].From, s.master(1)
 		s.do(other, "CLUSTER", "BUMPEPOCH")
-		s.Pass(3 * time.Second) // all nodes get the epoch; claims of the owner with a lower epoch do not count
+		s.Pass(3 * time.Second) // all nodes get the epoch, so a node with a lower epoch cannot claim the slot
 		s.do(s.master(2), "CLUSTER", "SETSLOT", slot, "NODE", s.do(other, "CLUSTER", "MYID"))
 		s.do(s.replica(2), "CLUSTER", "DELSLOTS", slot) // a replica refuses this command
 	}},
@@ -207,7 +207,7 @@ var servers = []scenario{
 		id := s.do(owner, "CLUSTER", "MYID")
 		s.do(owner, "CLUSTER", "FORGET", s.do(other, "CLUSTER", "MYID"))
 		s.do(other, "CLUSTER", "FORGET", id)
-		s.do(other, "CLUSTER", "ADDSLOTS", slot) // a node that was forgotten owns nothing
+		s.do(other, "CLUSTER", "ADDSLOTS", slot) // the owner has forgotten this node, so the node may take the slot
 	}, end: func(s *scene) {
 		s.judged("Inconsistent")
 		before := s.orders.count("")

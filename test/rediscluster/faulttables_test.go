@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// away is the minimum duration of an absence.
+// away is the minimum time for which a stopped server stays away.
 var away = func() time.Duration {
 	if full {
 		return time.Minute
@@ -111,8 +111,8 @@ var addresses = []scenario{
 	}},
 }
 
-// late stops the master of shard 0 and gives its address to another server before it starts again. The replica follows the address, and must
-// not copy the data of the other server.
+// late stops the master of shard 0 and gives its address to another server before the master starts again. The replica
+// follows the address, and must not copy the data of the other server.
 func (s *scene) late(other string) {
 	s.Helper()
 	master, heir := s.pair(0)
@@ -130,7 +130,8 @@ func (s *scene) late(other string) {
 	back()
 }
 
-// ofThePast stops a replica, writes to its master, and ends the master and the pods others before the replica starts again.
+// ofThePast stops a replica, writes to its master, and stops the master and the pods in others. Then it starts the
+// replica, which has old data, before it starts the others.
 func (s *scene) ofThePast(others ...string) {
 	s.Helper()
 	master, replica := s.pair(0)
@@ -184,7 +185,7 @@ var slots = []scenario{
 	}, end: func(s *scene) { s.Eventually("it is missed", s.isUnready); s.back() }},
 	{name: "source and target have a key", alone: true, happen: func(s *scene) {
 		s.open(0, 1)
-		for _, i := range []int{1, 4} { // a slot that the source does not mark as open, and a slot that the source marks
+		for _, i := range []int{1, 4} { // the source has marked only the second of these slots as open
 			s.put(s.master(1), s.here(0, 2)[i], "of the past")
 		}
 	}},
@@ -267,7 +268,7 @@ func (s *scene) failsOver(shard int) {
 func (s *scene) openSlots() (marks []string) {
 	for _, pod := range s.pods() {
 		text, _ := s.try(pod.Name, "CLUSTER", "NODES")
-		entries, _ := topology.ParseNodes(strings.TrimSpace(fmt.Sprint(text))) // without an answer, there are none
+		entries, _ := topology.ParseNodes(strings.TrimSpace(fmt.Sprint(text))) // without an answer, the list is empty
 		for _, e := range entries {
 			if len(e.Migrating)+len(e.Importing) > 0 {
 				marks = append(marks, fmt.Sprint(pod.Name, e.Migrating, e.Importing))

@@ -151,7 +151,7 @@ func (s *scene) isUnready() bool {
 	return !meta.IsStatusConditionTrue(s.get().Status.Conditions, redisv1.ConditionReady)
 }
 
-// evicts returns an error that names a server without a given maxmemory-policy; it skips one pod.
+// evicts returns an error that names a server without this maxmemory-policy. It skips the pod but.
 func (s *scene) evicts(policy, but string) error {
 	for _, pod := range s.pods() {
 		if pod.Name == but {
@@ -193,7 +193,7 @@ func TestChanges(t *testing.T) {
 	s.change("{replicas: 8}")
 	t.Logf("8 pods after %s", s.ready(8))
 	s.holds()
-	for shard := range 3 { // whichever pod is the master, and in any number of parts
+	for shard := range 3 { // any pod may be the master, and the slots may move in any number of steps
 		s.hasEvent(fmt.Sprintf(`move \d+ slots \([-, 0-9]+\) from %s-%d-\d to %s-3-\d`, name, shard, name), "MoveSlots")
 	}
 	s.reportsProgress()
@@ -212,7 +212,7 @@ func TestMasterKilledUnderLoad(t *testing.T) {
 	copied, alone := redistest.NewLedger(t, s.clients(), "copied", true), s.keep("alone")
 	s.Until("the writers write", func() error { return errors.Join(copied.Written(1000), alone.Written(1000)) })
 	back := s.holdAll(syscall.SIGKILL, s.master(1))
-	s.servesAll(5*time.Second + 3*time.Second) // the node timeout, and an election
+	s.servesAll(5*time.Second + 3*time.Second) // the node timeout plus the time of an election
 	if rc := s.get(); rc.Status.Phase == redisv1.PhaseRunning || rc.Status.Ready == "6/6" {
 		t.Errorf("a pod does not run, and the status is %+v", rc.Status)
 	}

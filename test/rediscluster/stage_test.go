@@ -66,8 +66,8 @@ type scene struct {
 
 	operator *stage.Operator // the operator that a test crashes or stops
 	orders   scribe          // the commands that operators have sent to servers
-	secret   string          // the Secret with the password; the operator's unless set
-	password string          // the servers' password if the Secret has another one
+	secret   string          // the Secret with the password; by default the operator's Secret
+	password string          // the servers' password if it differs from that in the Secret
 	rounds   int             // number of writes of the keys
 	back     func()          // reverts the fault of a row
 }
@@ -88,7 +88,7 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
 		Images: map[string]emulator.Image{
-			"redis": image, "library/redis": image, // the sample has the latter
+			"redis": image, "library/redis": image, // the sample uses the second name
 			"example/agent":                {Executables: map[string]string{"/agent": agent}},
 			"registry.example.com/no/such": {Missing: true},
 			// An additional service, and the probe of third parties.

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// hand takes steps by hand on a cluster without an operator.
+// hand runs steps of the operator on a cluster without an operator.
 type hand struct {
 	*scene
 
@@ -36,7 +36,7 @@ func (s *scene) hand() hand {
 	return h
 }
 
-// Pod returns a pod in the form that steps read.
+// Pod returns the UID and the address of a pod, for the checks of a step.
 func (h hand) Pod(_ context.Context, name string) (proof.Pod, error) {
 	if pod := h.pod(name); pod != nil {
 		return proof.Pod{UID: string(pod.UID), IP: pod.Status.PodIP}, nil
@@ -44,7 +44,7 @@ func (h hand) Pod(_ context.Context, name string) (proof.Pod, error) {
 	return proof.Pod{}, nil
 }
 
-// Record and DeletePod fail: no step by hand may call them.
+// Record and DeletePod fail: no step of these tests may call them.
 func (h hand) Record(context.Context, topology.Record) error {
 	return errors.New("a record is written")
 }
@@ -129,8 +129,8 @@ func TestStepsAreRefused(t *testing.T) {
 	}
 	s.do(third.Pod, "CLUSTER", "SETSLOT", opened[0].From, "STABLE")
 
-	// A slot gets no new owner while a master other than its target has a key of it, nor while the target has a key and does not import the
-	// slot.
+	// A slot gets no new owner in two cases: a master other than the target has a key of the slot, or the target has a
+	// key of the slot and does not import the slot.
 	key := s.here(0, 1)[0]
 	slot := topology.SlotSet{{From: s.slot(key), To: s.slot(key)}}
 	for _, holder := range []topology.Place{second, third} {

@@ -26,7 +26,7 @@ var volumes = []scenario{
 		master := s.master(0)
 		uid := s.pod(master).UID
 		s.do(master, "SAVE")
-		for _, file := range []string{"appendonlydir", "appendonly.aof"} { // the latter before Redis 7
+		for _, file := range []string{"appendonlydir", "appendonly.aof"} { // Redis before version 7 has the second file
 			s.Must(os.RemoveAll(filepath.Join(s.volume(master), file)))
 		}
 		s.Must(s.Kill(master, syscall.SIGKILL, "redis"))
@@ -48,7 +48,7 @@ var volumes = []scenario{
 	{name: "the first file is cut off", happen: damaged(".base.rdb", func(text string) string { return text[:len(text)/2] })},
 	{name: "the tail of a file is cut off", happen: func(s *scene) {
 		master := s.master(0)
-		key := "of-" + s.here(0, 1)[0] // with the slot of that key
+		key := "of-" + s.here(0, 1)[0] // a key in the same slot
 		s.do(master, "SET", key, "the last write")
 		s.inStep()
 		back := s.holdAll(syscall.SIGKILL, master)
@@ -88,7 +88,8 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	// The volume has no record of its time, and the replica is cut off from its master: otherwise Redis would copy immediately.
+	// The volume has no record of its time, and the replica is cut off from its master. Otherwise Redis would copy
+	// immediately.
 	{name: "a restored volume gets writes, and a person consents to their loss", alone: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		gone := s.here(0, 1)
@@ -248,13 +249,14 @@ func keeps(volume, pattern string) int {
 	return len(found)
 }
 
-// damaged damages a file of a killed master. Its replica takes over. The log names the file, and the volume keeps it.
+// damaged damages a file of a killed master. Its replica must take over. The log must name the file, and the volume
+// must keep it.
 func damaged(suffix string, how func(text string) string) func(s *scene) {
 	return func(s *scene) {
 		master, heir := s.pair(0)
 		s.do(master, "BGREWRITEAOF")
 		s.inStep()
-		for range 5 { // a small file has no middle apart from its end
+		for range 5 { // so that the middle of the file is far from its end
 			s.write()
 		}
 		s.inStep()

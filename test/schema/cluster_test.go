@@ -19,7 +19,7 @@ type clusterKind struct {
 	Kind     schema.GroupVersionKind
 	CRD      string            // file of the CRD
 	Accepted []string          // specs that the API server accepts
-	Nulls    []string          // specs with null that it accepts also with server-side apply
+	Nulls    []string          // specs with null that it accepts even with server-side apply
 	Refused  map[string]string // specs that the API server refuses, with its message
 	// Changes are changes of a spec. Message is the API server's refusal, or "" if it accepts the change.
 	Changes map[string]struct{ From, To, Message string }

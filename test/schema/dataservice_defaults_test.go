@@ -89,8 +89,9 @@ const (
 
 // mayChange are changes that the API server accepts.
 var mayChange = map[string]map[string][2]string{
-	// A new name of mysql creates a new volume. The name may change if no volume exists, and for middleware without data. A removed mysql
-	// may be declared again under another name: the old volume was retained under the old name.
+	// A new name of mysql creates a new volume. So the name may change only while mysql has no volume. The name of
+	// middleware without data may change. A removed mysql may be declared again under another name, because its volume
+	// was retained under the old name.
 	"names": {
 		"the default, set":                    {"mysql: {}", "mysql: {name: mysql-dataservice}"},
 		"the default, removed":                {"mysql: {name: mysql-dataservice}", "mysql: {name: null}"},

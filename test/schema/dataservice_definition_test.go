@@ -36,7 +36,7 @@ func TestNamesAndColumns(t *testing.T) {
 	assert.Assert(t, crd.Spec.Versions[0].Subresources.Status != nil)
 }
 
-// twins maps a component to the component with an equal schema. Only the latter is tested.
+// twins maps a component to the component with an equal schema. Only the second component is tested.
 var twins = map[string]string{
 	"api-manager": "auth", "ds-adapter": "auth", "es-adapter": "auth", "trd-adapter": "auth", "proxy": "auth",
 	"gateway-master": "web", "gateway-web": "web",

@@ -93,14 +93,14 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
 		section := types[where.String()]
 		for name := range schema.Properties {
-			if section == "" { // another place of a type
+			if section == "" { // the type is documented at another place
 				assert.Assert(t, known(where), "%s has no section: add it to places", where)
 				return
 			}
 			r, ok := sections[section][name]
 			assert.Assert(t, ok && r.description != "" && r.defaultValue != "" && r.example != "", "%s.%s: %+v", section, name, r)
 			if section == "MySQL" && (name == "replica" || name == "thirdParty") {
-				continue // described once for all components: mysql allows less
+				continue // the row is about all components, and mysql allows less than its example
 			}
 			t.Run(section+"."+name, func(t *testing.T) {
 				t.Parallel()
@@ -108,7 +108,7 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 				assert.NilError(t, yaml.Unmarshal([]byte(r.example), &example))
 				field := where.below(name)
 				spec := put(field, example)
-				if field.String() == "spec.cronJobs[0].resources" { // only for size custom
+				if field.String() == "spec.cronJobs[0].resources" { // a field that is allowed only with size custom
 					get(spec, where).(map[string]any)["size"] = "custom"
 				}
 				assert.NilError(t, validate(t, withSpec(spec)))
@@ -125,7 +125,7 @@ func known(where at) bool {
 	if len(where) == 1 {
 		return where[0] == "uuc"
 	}
-	if slices.Contains(where, "resources") { // a type of Kubernetes, described there
+	if slices.Contains(where, "resources") { // a type of Kubernetes, which Kubernetes documents
 		return true
 	}
 	if last := len(where) - 1; where[last] == "0" {

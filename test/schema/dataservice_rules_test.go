@@ -160,7 +160,7 @@ func violations() map[string][]violation {
 	}
 	const taken = "must not be the name of a built-in component, nor 'platform': choose another name"
 	for name := range specOfComponents() {
-		if name == "redis" || name == "etcd" || name == "mongodb" { // additionalServices with these names existed before these fields: separate rules handle such names
+		if name == "redis" || name == "etcd" || name == "mongodb" { // separate rules handle additionalServices with these names
 			continue
 		}
 		found[taken] = append(found[taken], violation{field: ".name", value: fmt.Sprintf("{name: %s, %%r}", name)})

@@ -23,7 +23,7 @@ import (
 
 const bundle = "../../bundle"
 
-// The bundle's configuration calls every existing test, and no other test, one after another.
+// The bundle's configuration calls every existing test once and no other, one after another.
 func TestConfiguration(t *testing.T) {
 	var config v1alpha3.Configuration
 	read(t, filepath.Join(bundle, "tests/scorecard/config.yaml"), &config)

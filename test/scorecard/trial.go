@@ -26,17 +26,17 @@ import (
 )
 
 const (
-	interval = 100 * time.Millisecond // between two looks
-	unseen   = 30 * time.Second       // until an operator has looked at a new DataService
-	healed   = 30 * time.Second       // until an object is restored
-	gone     = 90 * time.Second       // pods may use their grace period
+	interval = 100 * time.Millisecond // time between two checks
+	unseen   = 30 * time.Second       // time limit for the operator's first look at a new DataService
+	healed   = 30 * time.Second       // time limit for the restoration of an object
+	gone     = 90 * time.Second       // time limit for the deletion of pods, which may use their grace period
 	cleaned  = 100 * time.Second
 	// The kubelet waits for 30 s between SIGTERM and SIGKILL.
 	interrupted = 20 * time.Second
 
 	// role has the rights of a test in the namespaces that it creates (rbac.yaml).
 	role = "d3os-operator-scorecard-trial"
-	// label holds the namespace of the scorecard run on the namespaces that it creates.
+	// label marks the namespaces that scorecard creates. Its value is the namespace of the scorecard run.
 	label = "d3os-product.com.d3os/scorecard"
 )
 

@@ -92,7 +92,7 @@ func restricted(t *testing.T, chart string, least int) {
 		v := map[string]any{}
 		assert.NilError(t, yaml.Unmarshal(data, &v))
 		unstructured.RemoveNestedField(v, "backup", "resources") // the defaults are tested
-		delete(v, "formed")                                      // before that, pods have the container that restores a backup
+		delete(v, "formed")                                      // without it, pods have the container that restores a backup
 		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "default"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 		assert.NilError(t, err)
 		for id, template := range podsOf(t, rendered[0]) {

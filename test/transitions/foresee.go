@@ -68,8 +68,8 @@ func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*f
 	return f, nil
 }
 
-// came expects exactly the foreseen actions: the operator wrote, replaced and deleted only the foreseen objects, and only the foreseen pods
-// were replaced.
+// came returns an error unless exactly the foreseen actions happened: the operator wrote, replaced and deleted only the
+// foreseen objects, and only the foreseen pods were replaced.
 func (w *walker) came(ctx context.Context, f *forecast) error {
 	if f == nil {
 		return nil

@@ -104,7 +104,8 @@ func (s *suite) runJob(ctx context.Context, j job) (err error) {
 	return j.do(ctx, w)
 }
 
-// alone reports whether this suite varies the property itself: no other suite and no similar property covers it.
+// alone reports whether this suite must change the property itself, because no other suite and no similar property
+// covers it.
 func (p *property) alone() bool { return p.entry.Elsewhere == "" && !p.left }
 
 // coverage fails if a property was not varied, and its entry in the corpus does not exclude the property.
@@ -162,11 +163,11 @@ func share[T any](name, base string, walkers int, items []T, do func(*walker, co
 	return jobs
 }
 
-// sorts are the components that the base middleware has. Each stands for all components of its sort.
+// sorts are the components of the base middleware: one for each sort of component.
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused", "hibernate"}
 
-// wrong returns the jobs that set wrong values that the operator must report. The short form sets one value of each property, alternately.
-// test/schema and the random sequences test refusals by the API server.
+// wrong returns the jobs that set wrong values, which the operator must report. The short form sets only one value of
+// each property. test/schema and the random sequences test refusals by the API server.
 func (s *suite) wrong() []job {
 	var found []chain
 	for i, p := range s.all {

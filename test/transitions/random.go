@@ -157,8 +157,8 @@ func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error)
 	return failed, fmt.Errorf("not ready, and no condition has a reason: phase %s: %s", ds.Status.Phase, ds.Status.Message)
 }
 
-// isWrong expects a condition that reports the spec as wrong, with these words. The condition has health.Refusal of an error, without the
-// line breaks and double spaces of Kubernetes' messages.
+// isWrong expects a condition that reports the spec as wrong, with these words. The condition shortens errors by
+// health.Refusal, and omits the line breaks and double spaces of Kubernetes' messages.
 func (w *walker) isWrong(generation int64, words ...string) error {
 	return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec, words...)
 }
@@ -180,8 +180,8 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few returns the number of values of a property in the short form: one if another property covers the manifests, all values of a list of
-// texts (push, pop and empty), and two of other properties.
+// few returns the number of values that the short form sets for a property: one if another property covers its
+// manifests, all values of a list of texts (push, pop and empty), and two of any other property.
 func few(p *property) int {
 	switch {
 	case p.entry.Shares:
@@ -375,7 +375,8 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 	}
 }
 
-// shows expects each changed property to change the plan of its component, unless the corpus marks the property as silent.
+// shows returns an error unless each changed property changes the plan of its component. Properties that the corpus
+// marks as silent are exempt.
 func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 	d := fields.Compare(before, after)
 	all := fields.ByID(slices.Concat(before, after))

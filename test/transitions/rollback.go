@@ -136,7 +136,7 @@ func on(changes fieldsOf) fieldsOf {
 	return fieldsOf{"additionalServices": fieldsOf{"reports": changes}}
 }
 
-// scenarios returns transitions that are not one change of one property.
+// scenarios returns the transitions that are more than one change of one property.
 func scenarios() []job {
 	return []job{
 		{name: "scenario: there and back", base: "middleware", do: thereAndBack},

@@ -94,7 +94,8 @@ func oddInputs() map[string]fieldsOf {
 		"500 variables in envs":        on(fieldsOf{"replica": 0, "envs": variables}),
 		"a variable of 128 KiB":        on(fieldsOf{"replica": 0, "env": fieldsOf{"A": large[:128<<10]}}),
 		"a Secret that does not exist": {"mysql": fieldsOf{"credentialsSecret": "no-such-secret"}},
-		// The operator connects to no url: a pod of the DataService checks it. Any pod of the author can reach this address.
+		// The operator never connects to a url: a pod of the DataService checks it. Any pod of the author can reach
+		// this address anyway.
 		"url link-local":                  url("http://169.254.169.254/latest/meta-data"),
 		"url link-local, IPv6":            url("http://[fe80::1]/"),
 		"url of the API server":           url("https://kubernetes.default.svc"),

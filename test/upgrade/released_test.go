@@ -42,7 +42,7 @@ const (
 	patience  = 2 * time.Minute
 )
 
-// stage is a cluster with one operator at a time.
+// stage is a cluster on which one operator runs at a time.
 type stage struct {
 	*testing.T
 
@@ -60,8 +60,8 @@ var replaced = func() []string {
 	return found
 }()
 
-// brings lists the changes that this operator makes to a platform without a restart: the guard of the database's data, which takes effect
-// in the database's next pod, and the record of the data.
+// brings lists the objects that this operator changes in a platform without a restart: the StatefulSet with the guard
+// of the database's data, which takes effect in the next pod, and the record of the data.
 var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data"}
 
 // retained are the objects that outlive the DataService. One write adds the annotations against GitOps tools to each.

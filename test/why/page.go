@@ -22,7 +22,7 @@ type Cause struct {
 	Says     string `json:"says"`
 	Happened string `json:"happened"`
 	Do       string `json:"do"`
-	// Row is the row of the corpus that causes it, for causes that no golden file of internal/plugin/why has.
+	// Row is the row of the corpus with this cause. It is empty if a golden file of internal/plugin/why has the cause.
 	Row string `json:"row"`
 }
 

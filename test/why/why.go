@@ -21,11 +21,11 @@ const Faults = "test/why/faults.yaml"
 // Fault is a row of the corpus. In all texts NAMESPACE stands for the namespace of the row, and NOW for the time.
 type Fault struct {
 	Name string `json:"name"`
-	// Shows are the findings whose recurrence the row detects: W1 to W15 (docs/develop/testing.md).
+	// Shows lists the findings that the row would detect if they came back: W1 to W15 of issue 36.
 	Shows []string `json:"shows"`
 	// Role names the user's ClusterRole; default: view.
 	Role string `json:"role"`
-	// Down: no operator runs.
+	// Down means that no operator runs.
 	Down bool `json:"down"`
 	// Agent is the image of the agent; default: unknown to the operator, unless Ask names another kind.
 	Agent string `json:"agent"`
@@ -38,7 +38,7 @@ type Fault struct {
 	Then  []Step `json:"then"`
 	// Ask is the argument of why; default: the platform.
 	Ask []string `json:"ask"`
-	// Names must be in line 1, and line 2 begins with Look: a kind and the start of a name.
+	// Names are words that line 1 must contain. Line 2 must begin with Look: a kind and the start of a name.
 	Names []string `json:"names"`
 	Look  string   `json:"look"`
 	// Message lists words that the first 120 characters of MESSAGE must contain. Default: Names.
@@ -49,7 +49,7 @@ type Fault struct {
 	Do string `json:"do"`
 	// After is the time in seconds until the state counts as a fault; default: 0.
 	After int `json:"after"`
-	// Well: there is no problem at any time, so the exit code is 0.
+	// Well means that there is no problem at any time, so the exit code is 0.
 	Well bool `json:"well"`
 }
 
@@ -62,10 +62,10 @@ type Step struct {
 	Pod    *Pod            `json:"pod"`
 	Event  *map[string]any `json:"event"`
 	Ready  bool            `json:"ready"` // wait until the platform is ready
-	Stop   string          `json:"stop"`  // operator
-	Start  string          `json:"start"` // operator
+	Stop   string          `json:"stop"`  // operator: end the operator
+	Start  string          `json:"start"` // operator: start an operator
 	Lose   string          `json:"lose"`  // the name of a claim: its PersistentVolume is deleted
-	End    string          `json:"end"`   // a component: its pod on the node without a kubelet gets a second to end
+	End    string          `json:"end"`   // a component: its pod, which is on the node without a kubelet, gets a second to end
 }
 
 // Object names an object of the namespace, or an object of the cluster.

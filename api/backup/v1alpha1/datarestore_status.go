@@ -142,7 +142,7 @@ type Loss struct {
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// countedTo is the time of the end of the count, by the server's clock.
+	// countedTo is the server's time at the end of the count.
 	// +kubebuilder:example=`"2026-01-02T16:00:00Z"`
 	// +optional
 	CountedTo *metav1.Time `json:"countedTo,omitempty"`

@@ -13,14 +13,14 @@ type AutoGrow struct {
 	// +kubebuilder:example=`100Gi`
 	Limit resource.Quantity `json:"limit"`
 
-	// at is the used part of the file system from which the volume grows. Default: 80%.
+	// at is the used share of the file system at which the volume grows. Default: 80%.
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]?%$`
 	// +kubebuilder:example=`90%`
 	// +optional
 	// +nullable
 	At string `json:"at,omitempty"`
 
-	// by is the part of its size by which the volume grows. Default: 20%.
+	// by is the share of its size by which the volume grows. Default: 20%.
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,2}|1000)%$`
 	// +kubebuilder:example=`50%`
 	// +optional

@@ -74,8 +74,8 @@ type EtcdClusterSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec, from its
-	// creation, a change or a failure on. After that, the condition Progressing is False with the reason
+	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec after its
+	// creation, a change or a failure. After that, the condition Progressing is False with the reason
 	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator continues its work. Another
 	// change of the spec starts the time again. Default: no deadline.
 	// +kubebuilder:validation:Minimum=1

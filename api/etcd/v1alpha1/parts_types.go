@@ -93,7 +93,7 @@ type Maintenance struct {
 	// +nullable
 	Compaction *Compaction `json:"compaction,omitempty"`
 
-	// defragThreshold is the percentage of unused space from which the operator rewrites a database file, one member at
+	// defragThreshold is the percentage of unused space at which the operator rewrites a database file, one member at
 	// a time. During the rewrite the member answers no request. 0% means never. Files below 100 MiB are not rewritten.
 	// +kubebuilder:default="45%"
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}%$`

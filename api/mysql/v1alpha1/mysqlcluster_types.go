@@ -60,7 +60,7 @@ type MySQLClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the MySQLCluster is created: data that is there is never replaced. Create another one with it"
 type MySQLClusterSpec struct {
 	// replicas is the number of members: 0 to 5. 0 parks the database: no pod runs, and the data is kept. With 1
-	// there is no copy. With 3 or more, two copies acknowledge; a fourth and a fifth member only serve reads.
+	// there is no copy. With 3 or more, two replicas acknowledge transactions; others only serve reads.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=5
@@ -128,8 +128,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	Users []User `json:"users,omitempty"`
 
-	// usersSecret names a Secret of this namespace. For each account in users it has a key with the account's name and password. A changed
-	// password takes effect without a restart. Default: <name>-users.
+	// usersSecret names a Secret of this namespace. It has a key with the name of each account in users.
+	// The value is the account's password. A changed password takes effect without a restart. Default: <name>-users.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`database-users`

@@ -137,7 +137,7 @@ type MySQLClusterStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// primary is the pod of the primary. Empty while no primary was ever made.
+	// primary is the pod of the primary. Empty before the first primary.
 	// +kubebuilder:example=`my-database-0`
 	// +optional
 	Primary string `json:"primary,omitempty"`

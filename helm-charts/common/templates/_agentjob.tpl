@@ -1,10 +1,10 @@
 {{- /*
-Backups are made by CronJobs, so that they go on while nobody looks after the chart. Their pods are the server's image, for the
-image's own tools and authorities, with the agent's program put beside them. They have what opens the store; the server's
-pods have nothing of it.
+CronJobs make the backups, so backups continue even if no operator manages the chart. Their pods run the agent in the
+server's image, because the agent needs the tools and CAs of that image. Only these pods have access to the store; the
+pods of the server do not.
 
-What opens a store (destination), as JSON: args, env, mounts and volumes, whose names begin with the prefix. folder is where on
-a claim it is, unless the destination says so.
+common.backup.opens returns, as JSON, what a container needs to access a store (destination): args, env, mounts and
+volumes. The names of the volumes begin with the prefix. folder is the default folder on a claim.
 */}}
 {{- define "common.backup.opens" -}}
 {{- $c := .component }}
@@ -46,7 +46,10 @@ a claim it is, unless the destination says so.
 {{- toJson (dict "args" $args "env" $env "mounts" $mounts "volumes" $volumes "claim" (dig "claim" "name" "" .destination)) }}
 {{- end }}
 
-{{- /* What reads the backup that a new database is made of (the value restoreFrom), in the same form: the store, which backup, and what opens it. */}}
+{{- /*
+What reads the backup from which a new database is restored (the value restoreFrom), in the same form: the arguments
+also name the backup.
+*/}}
 {{- define "common.backup.reads" -}}
 {{- $from := .component.root.Values.restoreFrom }}
 {{- $all := fromJson (include "common.backup.opens" (dict "component" .component "destination" $from.destination "prefix" "d3os-restore-" "folder" (get . "folder"))) }}
@@ -56,16 +59,17 @@ a claim it is, unless the destination says so.
 {{- $_ := set $all "mounts" (append $all.mounts (dict "name" "d3os-restore-identity" "mountPath" "/d3os-backup/identity" "readOnly" true)) }}
 {{- $_ := set $all "volumes" (append $all.volumes (dict "name" "d3os-restore-identity" "secret" (dict "secretName" .name "defaultMode" 288))) }}
 {{- end }}
-{{- /* The pods keep these volumes when nothing is restored any more: a Secret that is gone by then must not keep them from starting. */}}
+{{- /*
+The pods keep these volumes after the restore. The Secrets are optional, so that a pod starts even if a Secret was
+deleted later.
+*/}}
 {{- range $volume := $all.volumes }}
 {{- with get $volume "secret" }}{{ $_ := set . "optional" true }}{{ end }}
 {{- end }}
 {{- toJson $all }}
 {{- end }}
 
-{{- /*
-A CronJob that removes the backups that the retention lets go.
-*/}}
+{{- /* A CronJob that deletes the backups that the retention no longer keeps. */}}
 {{- define "common.backup.prune" }}
 {{- $retention := get .component.root.Values.backup "retention" | default dict }}
 {{- $command := concat (list "/d3os-agent/agent" "prune" (printf "--keep=%d" (get $retention "keep" | default 14 | int)) (printf "--at-least=%d" (get $retention "atLeast" | default 3 | int))) .store.args }}
@@ -73,14 +77,14 @@ A CronJob that removes the backups that the retention lets go.
 {{- include "common.backup.cronjob" (dict "component" .component "store" .store "name" "prune" "label" (print .component.component "-prune") "schedule" "17 * * * *" "command" $command) }}
 {{- end }}
 
-{{- /* Arguments: for whom backups are encrypted. */}}
+{{- /* The arguments with the recipients of encrypted backups. */}}
 {{- define "common.backup.recipients" -}}
 {{- $args := list }}
 {{- range dig "encryption" "recipients" list .root.Values.backup }}{{ $args = append $args (print "--recipient=" .) }}{{ end }}
 {{- toJson $args }}
 {{- end }}
 
-{{- /* A CronJob that runs the agent. Without a schedule it is suspended, a template for Jobs alone. */}}
+{{- /* A CronJob that runs the agent. Without a schedule it is suspended, and is only a template for Jobs. */}}
 {{- define "common.backup.cronjob" }}
 {{- $c := .component }}
 {{- $b := $c.root.Values.backup }}
@@ -112,7 +116,7 @@ spec:
     spec:
       backoffLimit: 2
       activeDeadlineSeconds: 86400
-      {{- /* What a second try does not help: the agent's exit codes for what a person has to mend. */}}
+      {{- /* A retry cannot help after these exit codes of the agent: a person must solve the problem. */}}
       podFailurePolicy:
         rules:
           - action: FailJob
@@ -123,11 +127,16 @@ spec:
 {{ include "common.backup.pod" . | indent 8 }}
 {{- end }}
 
-{{- /* The template of a pod that runs the agent in the server's image, for the image's own tools and authorities. */}}
+{{- /*
+The template of a pod that runs the agent in the server's image, because the agent needs the tools and CAs of that
+image.
+*/}}
 {{- define "common.backup.pod" }}
 {{- $c := .component }}
 {{- $v := $c.root.Values }}
-{{- /* Limits are at most ten times the requests, so that the usual quotas and LimitRanges take these pods as they are. */}}
+{{- /*
+Limits are at most ten times the requests, so that common quotas and LimitRanges accept these pods unchanged.
+*/}}
 {{- $resources := get ($v.backup | default dict) "resources" | default (dict "requests" (dict "cpu" "100m" "memory" "128Mi") "limits" (dict "cpu" "1000m" "memory" (get . "memory" | default "512Mi"))) }}
 {{- $pod := dict "runAsNonRoot" true "runAsUser" (int $c.user) "runAsGroup" (int $c.user) "fsGroup" (int $c.user) "fsGroupChangePolicy" "OnRootMismatch" "seccompProfile" (dict "type" "RuntimeDefault") }}
 {{- include "common.override" (dict "to" $pod "from" $v.podSecurityContext) }}
@@ -135,8 +144,8 @@ spec:
 {{- $mounts := concat (list (dict "name" "agent" "mountPath" "/d3os-agent" "readOnly" true) (dict "name" "tmp" "mountPath" "/tmp")) .store.mounts (get . "mounts" | default list) }}
 {{- $volumes := concat (list (dict "name" "agent" "emptyDir" dict) (dict "name" "tmp" "emptyDir" dict)) .store.volumes (get . "volumes" | default list) }}
 {{- /*
-A claim that one node can use at a time is used by all these pods, so they go to one node. What has a volume of its own besides, which may
-be bound to another node, only prefers that.
+All these pods use the same claim of the store, which may be mounted on one node at a time, so they run on one node. A
+pod that also has its own volume, which may be bound to another node, only prefers that node.
 */}}
 {{- $labels := fromJson .podLabels }}
 {{- $affinity := get . "affinity" | default dict }}

@@ -2,22 +2,22 @@
 Every template takes one dict, "the component". common.init fills in its identity, the chart adds the rest:
   root        the chart's top-level context
   name        default name of the objects;  component  default of the name label
-  port        number of the main port; 0 or absent: there is none but those of the value ports (see common.ports)
+  port        number of the main port; 0 or absent: only the value ports has ports (see common.ports)
   image, user (uid and gid), resources (unless the values say otherwise)
   env         map: a string is a value, a map is a valueFrom;  envFirst  names that come before the others
   files       the product's configuration files (see common.files)
-  mounts, volumes, containers (beside the component's own)   lists
+  mounts, volumes, containers (in addition to the component's own)   lists
   initContainers  before those of the values, with the securityContext of the component's own container
   writable    paths that get an emptyDir;  readOnly  whether the rest of the root file system is read-only
   podAnnotations, serviceAnnotations
   strategy    of a Deployment;  claims, claimRetention, serviceName  of a StatefulSet
-  command     of the container;  handlers  what its probes do: probe to handler
+  command     of the container;  handlers  map: probe to its handler
   lifecycle   of the container
-Values that not every chart lists are read with get. Names and user text are quoted: a service may well be called
-"on" or "null".
+Templates read a value with get if some charts do not have it. They quote names and texts of the user, because a
+service may have a name such as "on" or "null".
 */ -}}
 
-{{- /* identity: the chart's labels; labels: also those of the user. Only two of them select pods. */}}
+{{- /* identity has the labels of the chart, labels also those of the user. Only two of the labels select pods. */}}
 {{- define "common.init" }}
 {{- $v := .root.Values }}
 {{- $_ := set . "component" ($v.component | default .component) }}
@@ -35,7 +35,9 @@ Values that not every chart lists are read with get. Names and user text are quo
 {{- include "common.ports" . }}
 {{- end }}
 
-{{- /* Overrides keys of "to" by those of "from"; null removes one. Unlike Sprig's merges it honours false and 0. */}}
+{{- /*
+Replaces keys of "to" by those of "from"; null removes a key. Unlike Sprig's merges, it also copies false and 0.
+*/}}
 {{- define "common.override" }}
 {{- $to := .to }}
 {{- range $k, $x := .from }}
@@ -50,7 +52,7 @@ metadata:
   labels: {{ .labels }}
 {{- end }}
 
-{{- /* The container's resources: the value resources, or the amounts of size, or the component's default. */}}
+{{- /* The container's resources: the value resources, the amounts of the value size, or the component's default. */}}
 {{- define "common.resources" -}}
 {{- $v := .root.Values }}
 {{- $size := get $v "size" }}
@@ -64,8 +66,8 @@ metadata:
 {{- end }}
 
 {{- /*
-Adds variables with the addresses of the platform's parts to a component without a preset, if endpoints and credentials have them.
-An IPv6 address has no brackets.
+Adds variables with the addresses of the other components to a component without a preset, if endpoints and credentials
+have them. An IPv6 address has no brackets.
 */}}
 {{- define "common.connections" }}
 {{- $env := .env }}
@@ -85,8 +87,8 @@ An IPv6 address has no brackets.
 {{- end }}
 
 {{- /*
-Adds variables with the address of Redis, and with its account, from endpoints and credentials. The names are those that Spring Boot 2 reads. A
-Secret without a username is for an account without a name.
+Adds variables with the address of Redis, and with its account, from endpoints and credentials. Spring Boot 2 reads
+these names. If the Secret has no username, the account has no name.
 */}}
 {{- define "common.redis" }}
 {{- $env := .env }}

@@ -1,4 +1,7 @@
-{{- /* component, "suffix" of the name, "data": map of file name to text; one that is not "quoted" ends in a newline */}}
+{{- /*
+Renders a ConfigMap of the component. suffix is added to its name. data maps the names of files to their texts. Unless
+quoted is set, each text ends in a newline.
+*/}}
 {{- define "common.configMap" }}
 {{- $quoted := get . "quoted" }}
 ---
@@ -20,14 +23,15 @@ data:
 {{- end }}
 
 {{- /*
-Renders the ConfigMaps of the component's own files and adds their volumes, mounts and checksum to the component;
-then the same for the user's. A file of the component's own has
-  mountPath   its path;  dir  the directory to mount in place of the file
-  file, text  key and text in the ConfigMap;  suffix  of the ConfigMap's name, which files may share;  volume  its name
-  settings    the format in which it takes the value config: one of the templates common.settings.*
-  executable  whether the container runs it
-  head        what precedes the text in the checksum
-A file of the user's with the same path takes its place.
+Renders the ConfigMaps of the component's files, and adds their volumes, mounts and checksum to the component. Then it
+does the same for the user's files. A file of the component has these fields:
+  mountPath   its path;  dir  the directory to mount instead of the file
+  file, text  key and text in the ConfigMap;  suffix  the suffix of the ConfigMap's name (files with one suffix share
+              the ConfigMap);  volume  name of the volume
+  settings    the format in which the file gets the value config: one of the templates common.settings.*
+  executable  true if the container runs the file
+  head        text before the file's text in the checksum
+A file of the user with the same path replaces it.
 */}}
 {{- define "common.files" }}
 {{- $c := . }}
@@ -72,11 +76,17 @@ A file of the user's with the same path takes its place.
 {{- end }}
 {{- $_ := set . "mounts" $mounts }}
 {{- $_ := set . "volumes" $volumes }}
-{{- /* The files are mounted by subPath, which is never updated: only new pods read a change. */}}
+{{- /*
+The files are mounted by subPath, which is never updated. So only new pods read a change, and the checksum makes a
+change replace the pods.
+*/}}
 {{- if $sum }}{{ $_ := set . "podAnnotations" (dict "checksum/config" (sha256sum $sum)) }}{{ end }}
 {{- end }}
 
-{{- /* Renders one ConfigMap of the files whose content is in configFiles, and mounts it and the referenced ones. */}}
+{{- /*
+Renders one ConfigMap with the contents in configFiles. Mounts it, and each ConfigMap and Secret to which configFiles
+refers.
+*/}}
 {{- define "common.userFiles" }}
 {{- $inline := dict }}
 {{- $others := dict }}
@@ -84,7 +94,10 @@ A file of the user's with the same path takes its place.
 {{- $volumes := .volumes }}
 {{- range .component.root.Values.configFiles }}
 {{- if and (hasKey . "content") (kindIs "string" .content) }}
-{{- /* A key has no slash; the name of a folder neither begins nor ends with a dot. */}}
+{{- /*
+A key of a ConfigMap has no slash, so ".." replaces it. No folder name begins or ends with a dot, so the keys are
+unique.
+*/}}
 {{- $key := trimPrefix "/" .path | replace "/" ".." }}
 {{- $_ := set $inline $key .content }}
 {{- $mounts = append $mounts (dict "name" "config-files" "mountPath" .path "subPath" $key "readOnly" true) }}

@@ -1,9 +1,9 @@
 {{- /*
 Computes the component's ports from its port and the values ports and nodePort:
-  servicePorts    the ports of its Service, the main one first; the value port is called http
-  containerPorts  those of them that its container listens on
-  port            the main one of the container, 0 without; listen  the number that the server is told
-appProtocol, where given, is that of the main port in the Service: a mesh takes a port called http for HTTP otherwise.
+  servicePorts    the ports of its Service, the main port first; the value port has the name http
+  containerPorts  the ports of the Service on which the component's container listens
+  port            the main port of the container, 0 if there is none; listen  the port in the server's configuration
+appProtocol, if given, is set at the main port of the Service. Otherwise a mesh treats a port with the name http as HTTP.
 */}}
 {{- define "common.ports" }}
 {{- $v := .root.Values }}
@@ -30,7 +30,7 @@ appProtocol, where given, is that of the main port in the Service: a mesh takes 
 {{- $number := int .port }}
 {{- $protocol := get . "protocol" | default "TCP" }}
 {{- $target := get . "targetPort" | default $number }}
-{{- /* A name stands for a port of another container. */}}
+{{- /* A name is a port of another container. */}}
 {{- $named := regexMatch "[^0-9]" (toString $target) }}
 {{- if not $named }}{{ $target = int $target }}{{ end }}
 {{- $servicePort := dict "name" .name "port" $number "targetPort" $target "protocol" $protocol }}
@@ -55,7 +55,7 @@ appProtocol, where given, is that of the main port in the Service: a mesh takes 
 {{- $_ := set . "listen" $listen }}
 {{- end }}
 
-{{- /* The Service, when there is a port. */}}
+{{- /* The Service, if the component has a port. */}}
 {{- define "common.service" }}
 {{- $v := .root.Values }}
 {{- if .servicePorts }}
@@ -137,7 +137,9 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* The fields that the API server would fill in are given, so that the object is as planned. */}}
+{{- /*
+Sets the fields that the API server would set by default, so that the stored object equals the planned object.
+*/}}
 {{- define "common.httpRoute" }}
 {{- $c := . }}
 {{- with get .root.Values "httpRoute" }}
@@ -178,7 +180,10 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* Lets in whom the value networkPolicy names, to the component's ports; peers: the component's pods talk to each other; callers: names of others that do. */}}
+{{- /*
+Admits the clients in the value networkPolicy to the component's ports. With peers, the component's pods may connect to
+each other. callers are the names of other components that may connect.
+*/}}
 {{- define "common.networkPolicy" }}
 {{- $policy := get .root.Values "networkPolicy" | default dict }}
 {{- if get $policy "enabled" }}
@@ -200,15 +205,15 @@ spec:
 {{- $open := get $policy "open" | default false }}
 {{- $rules := list }}
 {{- if and $ports (or (get .root.Values "ingress") (get .root.Values "httpRoute")) (not $open) }}
-{{- /* An ingress controller or a Gateway may be anywhere; it reaches the main port only. */}}
+{{- /* An ingress controller or a Gateway may run anywhere. It needs only the main port. */}}
 {{- $rules = append $rules (dict "ports" (list (first $ports))) }}
 {{- $ports = rest $ports }}
 {{- end }}
-{{- /* Through a mesh's port every port is reached: an ingress does not open it to everyone. */}}
+{{- /* All ports can be reached through the port of a mesh, so an ingress does not open that port. */}}
 {{- range get $policy "additionalPorts" | default list }}{{ $ports = append $ports (dict "port" (int .) "protocol" "TCP") }}{{ end }}
 {{- if and $ports $open }}{{ $rules = append $rules (dict "ports" $ports) }}
 {{- else if and $ports $from }}{{ $rules = append $rules (dict "ports" $ports "from" $from) }}{{ end }}
-{{- /* Ports that the operator asks, wherever it is. */}}
+{{- /* The operator connects to these ports. It may run in any namespace. */}}
 {{- range get . "openPorts" | default list }}{{ $rules = append $rules (dict "ports" (list (dict "port" . "protocol" "TCP"))) }}{{ end }}
 ---
 apiVersion: networking.k8s.io/v1

@@ -1,4 +1,7 @@
-{{- /* Variables: those that others refer to, then the rest by name, then envs; one of a later list replaces an earlier. */}}
+{{- /*
+The variables, in this order: those to which others refer, the rest by name, and envs. A later variable replaces an
+earlier one of the same name.
+*/}}
 {{- define "common.env" }}
 {{- $v := .root.Values }}
 {{- $env := get . "env" | default dict }}
@@ -40,8 +43,8 @@ env:
 {{- end }}
 
 {{- /*
-A probe that names no handler gets the component's own, else a request to the path or a connection, to the main port;
-without any there is none.
+A probe without a handler uses the component's handler. If there is none, it requests the path at the main port, or
+connects to that port if there is no path. Without a port, the probe is omitted.
 */}}
 {{- define "common.probes" }}
 {{- $probes := get .root.Values "probes" | default dict }}
@@ -67,7 +70,7 @@ without any there is none.
 {{- end }}
 {{- end }}
 
-{{- /* A container of the user's: what it says, or the default, of what it may do. */}}
+{{- /* A container of the user: with the user's securityContext, or with the default. */}}
 {{- define "common.container" -}}
 {{- $container := . }}
 {{- if kindIs "map" (get . "securityContext") | not }}
@@ -141,7 +144,9 @@ spec:
     - name: {{ quote .name }}
       image: {{ quote .image }}
       imagePullPolicy: {{ quote $v.imagePullPolicy }}
-      {{- /* The user's arguments are not for the component's own command. */}}
+      {{- /*
+      If the user sets arguments, the component's command is omitted, because the arguments are not for that command.
+      */}}
       {{- with get $v "command" | default (get $v "args" | empty | ternary (get . "command") "") }}
       command: {{ toJson . }}
       {{- end }}
@@ -187,7 +192,7 @@ spec:
   {{- end }}
 {{- end }}
 
-{{- /* Adds to an affinity that pods with the labels of a selector run on different nodes. */}}
+{{- /* Adds a rule to an affinity: pods with the labels of the selector run on different nodes. */}}
 {{- define "common.antiAffinity" }}
 {{- $anti := get .affinity "podAntiAffinity" | default dict }}
 {{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" .selector) }}

@@ -1,4 +1,6 @@
-{{- /* One resource of another kind of the operator's, whose spec is a value: a component with "apiVersion" and "kind". */}}
+{{- /*
+A resource of another kind of this operator. Its spec is the value spec, and the component has "apiVersion" and "kind".
+*/}}
 {{- define "common.resource" }}
 {{- include "common.init" . }}
 ---

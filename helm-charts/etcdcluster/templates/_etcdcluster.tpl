@@ -15,7 +15,7 @@
 {{- if $v.backup }}{{ include "etcdcluster.backup" $c }}{{ end }}
 {{- end }}
 
-{{- /* What is ours: the labels of every object, and those that select the pods. */}}
+{{- /* The labels of this chart: those of every object, and those that select the pods. */}}
 {{- define "etcdcluster.identity" }}
 {{- $owner := .root.Values.ownerLabels }}
 {{- range $field := list "selector" "identity" "labels" }}
@@ -27,8 +27,8 @@
 {{- end }}
 
 {{- /*
-The agent is the first process of the container. It becomes etcd when the volume has this pod's data, or when a ticket, an
-annotation on the pod, allows it to start without. So an empty volume never votes.
+The agent is the first process of the container. It becomes etcd if the volume has the data of this pod. On any other
+volume it waits for a ticket, an annotation on the pod. So a member without data never votes.
 */}}
 {{- define "etcdcluster.container" }}
 {{- $v := .root.Values }}
@@ -61,20 +61,24 @@ annotation on the pod, allows it to start without. So an empty volume never vote
 {{- end }}
 {{- $command = append $command "--" }}
 {{- range $flag, $value := $v.flags }}{{ $command = append $command (printf "--%s=%s" $flag $value) }}{{ end }}
-{{- /* The agent leaves a termination message, etcd none: why it ends is in its log. */}}
+{{- /* The agent writes a termination message. etcd does not: the cause of its end is in its log. */}}
 {{- $_ := set . "terminationMessagePolicy" "FallbackToLogsOnError" }}
 {{- $_ := set . "command" $command }}
 {{- $_ := set . "mounts" $mounts }}
 {{- $_ := set . "volumes" $volumes }}
-{{- /* Versions before 3.4.29 and 3.5.11 have one path for health, /health. It must not be asked: 3.4 writes to its log for each
-       answer, in a form that 3.6 refuses, so that members would not start after an upgrade. */}}
+{{- /*
+Before 3.4.29 and 3.5.11, etcd has only the path /health. No probe may request it: 3.4 writes a line to its write-ahead
+log for each answer, in a form that 3.6 refuses, and members would not start after an upgrade.
+*/}}
 {{- $live := dict "httpGet" (dict "path" "/livez" "port" 2381) }}
 {{- $ready := dict "httpGet" (dict "path" "/readyz" "port" 2381) }}
 {{- if $v.legacyHealth }}
 {{- $live = dict "tcpSocket" (dict "port" 2381) }}
 {{- $ready = dict "tcpSocket" (dict "port" 2379) }}
 {{- end }}
-{{- /* A database file that is rewritten blocks reads for minutes: any answer of the process is a sign of life. */}}
+{{- /*
+Reads block for minutes while etcd rewrites its database file. So any answer of the process counts as a sign of life.
+*/}}
 {{- $alive := deepCopy $live }}
 {{- if not $v.legacyHealth }}{{ $_ := set $alive.httpGet "path" "/livez?exclude=serializable_read" }}{{ end }}
 {{- $_ := set . "handlers" (dict "startup" $live "readiness" $ready "liveness" $alive) }}
@@ -84,7 +88,9 @@ annotation on the pod, allows it to start without. So an empty volume never vote
       "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))) }}
 {{- end }}
 
-{{- /* What has been decided about the cluster is written here by the operator, in the annotation etcd.database.coreos.com/record. */}}
+{{- /*
+The operator writes its record of the cluster into the annotation etcd.database.coreos.com/record of this ConfigMap.
+*/}}
 {{- define "etcdcluster.record" }}
 ---
 apiVersion: v1
@@ -96,7 +102,7 @@ data:
   {{ $pod | quote }}: {{ $position | quote }}
   {{- end }}
   {{- if and .root.Values.restoreFrom .root.Values.formed }}
-  {{- /* Pods see it as a file: nothing is restored any more. */}}
+  {{- /* Pods read this key as a file: it ends all restores. */}}
   formed: "true"
   {{- end }}
 {{- end }}

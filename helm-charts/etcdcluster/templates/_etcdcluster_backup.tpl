@@ -1,4 +1,6 @@
-{{- /* Backups: a snapshot that one member streams. The agent asks the members through their Service, as any client. */}}
+{{- /*
+Backups: one member streams a snapshot. The agent connects to the members through their Service, like any client.
+*/}}
 {{- define "etcdcluster.backup" }}
 {{- $v := .root.Values }}
 {{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $v.backup.destination "prefix" "" "folder" (include "etcdcluster.folder" .))) }}
@@ -16,15 +18,16 @@
 {{- include "common.backup.prune" (dict "component" . "store" $store) }}
 {{- end }}
 
-{{- /* Where on a claim or in a bucket backups are, unless the destination says so. */}}
+{{- /* The default folder of backups on a claim or in a bucket. */}}
 {{- define "etcdcluster.folder" -}}
 {{ printf "%s/%s/etcd" .root.Release.Namespace .instance }}
 {{- end }}
 
 {{- /*
-A new cluster is made of a backup, by a container that puts its data beside where etcd will look for it, on the empty volume of the
-first pod. The agent takes it when the operator lets the pod form the cluster. Once the operator's record says that the cluster
-was formed, nothing is restored, and pods have neither the container nor the store: what the store is made of may go.
+A container restores a new cluster from a backup, to a folder next to that of etcd, on the empty volume of the first
+pod. When the operator permits that pod to form the cluster, the agent uses this folder. Once the operator's record
+shows that the cluster was formed, nothing is restored, and pods have neither the container nor access to the store,
+which may be deleted.
 */}}
 {{- define "etcdcluster.birth" }}
 {{- $c := . }}

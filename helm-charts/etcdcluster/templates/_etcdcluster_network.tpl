@@ -1,4 +1,4 @@
-{{- /* One Service for clients, with the members that are ready, and one for the names of all pods. */}}
+{{- /* One Service for clients selects the members that are ready. A second one has the names of all pods. */}}
 {{- define "etcdcluster.services" }}
 {{- $client := dict "name" "client" "port" 2379 "targetPort" 2379 "protocol" "TCP" "appProtocol" "tcp" }}
 ---
@@ -17,7 +17,7 @@ kind: Service
 spec:
   type: ClusterIP
   clusterIP: None
-  {{- /* Members have to find each other before any of them is ready. */}}
+  {{- /* Members must find each other before any of them is ready. */}}
   publishNotReadyAddresses: true
   selector: {{ .selector }}
   ports:
@@ -26,8 +26,10 @@ spec:
     - {"name": "metrics", "appProtocol": "http", "port": 2381, "targetPort": 2381, "protocol": "TCP"}
 {{- end }}
 
-{{- /* Whoever reaches the port of members without TLS can act as one. So only the cluster's own pods may, always; and with TLS the operator, which
-       looks at the certificates. */}}
+{{- /*
+Without TLS, a client of the members' port can act as a member. So only the cluster's own pods may always connect. With
+TLS, the operator may connect, too, because it checks the certificates.
+*/}}
 {{- define "etcdcluster.networkPolicy" }}
 {{- $v := .root.Values }}
 {{- $own := dict "podSelector" (dict "matchLabels" (fromJson .selector)) }}

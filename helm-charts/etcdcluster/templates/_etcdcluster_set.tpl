@@ -19,12 +19,12 @@ spec:
   revisionHistoryLimit: 5
   serviceName: {{ print $c.name "-headless" | quote }}
   podManagementPolicy: Parallel
-  {{- /* Who replaces a pod has to know what its member is: the operator does. */}}
+  {{- /* Only the operator replaces pods, because it knows the state of each member. */}}
   updateStrategy: {"type": "OnDelete"}
   persistentVolumeClaimRetentionPolicy: {"whenDeleted": "Retain", "whenScaled": "Retain"}
   {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" $v.storage.size)) }}
   {{- with $v.storage.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
-  {{- /* A template of claims cannot change: it has no labels of the user's. */}}
+  {{- /* A template of claims is immutable, so it has no labels of the user. */}}
   volumeClaimTemplates: {{ list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" (fromJson $c.identity)) "spec" $claim) | toJson }}
   selector:
     matchLabels: {{ $c.selector }}
@@ -32,7 +32,10 @@ spec:
 {{ include "common.pod" $pod | indent 4 }}
 {{- end }}
 
-{{- /* A quorum stays: of all members that there are or that are wanted. One member has no quorum to protect. */}}
+{{- /*
+Protects a quorum of the wanted or the existing members, whichever number is larger. A single member has no quorum to
+protect.
+*/}}
 {{- define "etcdcluster.disruptionBudget" }}
 {{- $members := max (int .root.Values.replicas) (int .root.Values.members) }}
 {{- if gt $members 1 }}
@@ -42,7 +45,10 @@ kind: PodDisruptionBudget
 {{- include "common.metadata" . }}
 spec:
   minAvailable: {{ add (div $members 2) 1 }}
-  {{- /* A node can be drained of a pod that is not ready while the others are a quorum. Without one, the pods stay: they may be about to agree on a leader. */}}
+  {{- /*
+  While the other pods are a quorum, a pod that is not ready can be evicted. Without a quorum, pods stay, because they
+  may be about to elect a leader.
+  */}}
   unhealthyPodEvictionPolicy: IfHealthyBudget
   selector:
     matchLabels: {{ .selector }}

@@ -12,7 +12,9 @@
 {{- include "common.networkPolicy" $c }}
 {{- end }}
 
-{{- /* Each pod of a StatefulSet has a name; several replicate the registry to each other by it. */}}
+{{- /*
+Each pod of a StatefulSet has a fixed name. With these names, several pods replicate the registry to each other.
+*/}}
 {{- define "eureka.peers" }}
 {{- $peers := print .name "-peers" }}
 {{- $domain := printf "%s.%s.svc" $peers .root.Release.Namespace }}
@@ -24,7 +26,7 @@ kind: Service
 spec:
   type: ClusterIP
   clusterIP: None
-  {{- /* A pod is ready only when it has found the others. */}}
+  {{- /* A pod becomes ready only after it has found the others. */}}
   publishNotReadyAddresses: true
   selector: {{ .selector }}
   ports:

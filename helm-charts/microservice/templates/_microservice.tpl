@@ -44,7 +44,7 @@ waits, and the image needs no program for that. Before Kubernetes 1.30, the imag
 {{- end }}
 {{- end }}
 
-{{- /* The preset's variables from Secrets, and its files with the addresses of the other parts. */}}
+{{- /* The preset's variables from Secrets, and its files with the addresses of other components. */}}
 {{- define "microservice.preset" }}
 {{- $c := .component }}
 {{- $v := $c.root.Values }}
@@ -71,7 +71,7 @@ waits, and the image needs no program for that. Before Kubernetes 1.30, the imag
 {{- $text = regexReplaceAll "@uucUrl([^@\n]*)@" $text (empty $uuc | ternary "" (print $uuc "${1}")) }}
 {{- end }}
 {{- if contains "# begin " $text }}
-{{- /* A part whose endpoint is missing is omitted. */}}
+{{- /* A component without an endpoint is omitted. */}}
 {{- range $name := list "proxy" "gateway-master" }}
 {{- with get $v.endpoints $name }}
 {{- /* nginx resolves names without a search list. */}}

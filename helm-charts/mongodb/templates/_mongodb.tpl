@@ -15,10 +15,12 @@ spec:
   security:
     authentication:
       modes: [SCRAM]
-      {{- /* The CRD's default. */}}
+      {{- /* The same as the default of the CRD. */}}
       ignoreUnknownUsers: true
   users:
-    {{- /* Its Secret with the connection string is named after the three names. */}}
+    {{- /*
+    MongoDB's operator names the Secret with the connection string after the resource, the database and the user.
+    */}}
     - name: {{ quote $v.username }}
       db: {{ quote $v.database }}
       passwordSecretRef:
@@ -48,7 +50,10 @@ spec:
 {{- dict "metadata" (dict "name" .name) "spec" $spec | toJson }}
 {{- end }}
 
-{{- /* What is merged into the pods of MongoDB's operator: labels by which they are found, the amounts of mongod, and where they run. */}}
+{{- /*
+The part of the pod template that MongoDB's operator merges into its pods: labels by which the pods are found, the
+resources of mongod, and the placement.
+*/}}
 {{- define "mongodb.pod" -}}
 {{- $v := .root.Values }}
 {{- $affinity := deepCopy $v.affinity }}
@@ -64,7 +69,7 @@ spec:
 {{- dict "metadata" $metadata "spec" $spec | toJson }}
 {{- end }}
 
-{{- /* A majority stays. One member has none to protect. */}}
+{{- /* Protects a majority of the members. A single member has no majority to protect. */}}
 {{- define "mongodb.disruptionBudget" }}
 {{- $members := int .root.Values.replicas }}
 {{- if gt $members 1 }}
@@ -80,7 +85,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* Adds to an affinity that the members run on different nodes. */}}
+{{- /* Adds a rule to an affinity: the members run on different nodes. */}}
 {{- define "mongodb.antiAffinity" }}
 {{- $anti := get .affinity "podAntiAffinity" | default dict }}
 {{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" .selector) }}

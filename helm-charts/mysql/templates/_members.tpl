@@ -1,6 +1,6 @@
 {{- /*
-The template of a Job that checks whether the data can become that of the first of several members. It runs on the server's node, and
-only reads the volume.
+The template of a Job that checks whether the first of several members can use the server's data. The Job runs on the
+server's node, and only reads the volume.
 */}}
 {{- define "mysql.members" }}
 {{- $c := . }}

@@ -156,7 +156,10 @@ record is optional, because a new database has none. It is mounted as a folder, 
           (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
           (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)
           (dict "name" "data" "mountPath" "/d3os-volume")))) }}
-{{- /* Limits the server's open files before the entry point: a pod has no field for that, and MySQL 5.7 reserves memory for each. */}}
+{{- /*
+Limits the server's open files before the entrypoint runs: a pod has no field for the limit, and MySQL 5.7 reserves
+memory for each possible file.
+*/}}
 {{- $_ := set . "mounts" (append .mounts (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)) }}
 {{- $_ := set .env "BASH_ENV" "/d3os-agent/limits.sh" }}
 {{- $_ := set . "volumes" (concat .volumes (list

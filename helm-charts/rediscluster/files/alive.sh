@@ -1,7 +1,8 @@
 #!/bin/sh
-# Liveness: any answer is a sign of life: that the server loads its data, is at maxclients, or ends the connection
-# included. Only a server that does not answer, or does not take connections, is dead. The volume keeps the time of the last
-# answer, and that of a replica also the time of its link: see of_the_past. A full disk leaves the files empty, which shows nothing.
+# Liveness: any answer is a sign of life, even if the server still loads its data, is at maxclients, or ends the
+# connection. Only a server that does not answer or does not accept connections is dead. The script writes the time of
+# the last answer, and of a replica's last link to its master, to the volume: see of_the_past. On a full disk the files
+# are empty, which proves nothing.
 # shellcheck source=common.sh
 . /scripts/common.sh
 own INFO replication
@@ -14,7 +15,7 @@ case $answer in
 		field role "$answer"
 		role=$value
 		own ACL GETUSER "replica:$POD_NAMESPACE/${POD_NAME%-*}"
-		# It has the data of another one, or the operator has let replicas copy.
+		# The server is a replica with the data of its master, or the operator has admitted replicas.
 		case $role/$answer in slave/* | "master/flags
 on"*) rm -f "$data/unproven" ;; esac
 	fi

@@ -1,20 +1,21 @@
-# Sourced by the other scripts. They need redis-server, redis-cli and what BusyBox has.
-# shellcheck shell=sh disable=SC2034 # those who source it use the variables
+# The other scripts source this file. They need redis-server, redis-cli and the commands of BusyBox.
+# shellcheck shell=sh disable=SC2034 # the other scripts use the variables
 
 data=/data
-# What is here outlives a container, and goes with its pod.
+# The files in this folder outlive a container, and are deleted with the pod.
 run=/run/redis
-# One claim for all pods has a folder for each.
+# A claim that all pods share has a folder for each pod.
 [ -z "${SHARED_FOLDER:-}" ] || data=/shared/$SHARED_FOLDER/$POD_NAME
 
-# last_words REASON TEXT: writes why the container ends to its log, and as its termination message: JSON, as the agent writes it.
+# last_words REASON TEXT: writes the cause of the container's end to the log, and as the termination message in the JSON
+# format of the agent.
 last_words() {
 	echo "$1: $2" >&2
 	printf '{"reason":"%s","message":"%s"}' "$1" "$(printf '%s' "$2" | tr '\001-\037' ' ' | sed 's/[\\"]/\\&/g')" 2>/dev/null >/dev/termination-log || :
 }
 
-# read_secret FILE: sets $secret by the rule for all secrets: without the newline at its end. It fails and sets $refusal where the
-# value is missing, empty, or has another control character.
+# read_secret FILE: sets $secret to the content of a file, without the newline at its end (the rule for all secrets). If
+# the value is missing, empty, or has another control character, it sets $refusal and fails.
 read_secret() {
 	secret='' more='' refusal='it is empty'
 	[ -s "$1" ] || return 1
@@ -30,21 +31,22 @@ read_secret() {
 	[ -z "$more" ] && [ "$size" -le 1 ] && [ "$size" -eq "$(wc -l <"$1")" ]
 }
 
-# The password is neither an argument, which other processes see, nor a variable of the container.
+# The password is not an argument, which other processes could read, and not a variable of the container.
 read_secret /credentials/password || :
 password=$secret
 
-# What follows starts two processes for a question and none to read an answer: probes ask every few seconds, in each pod.
+# Probes call these functions every few seconds in each pod. So a query starts only two processes, and field starts
+# none.
 
-# ask PASSWORD HOST PORT COMMAND...: asks one server, for five seconds at most, and sets $answer.
+# ask PASSWORD HOST PORT COMMAND...: sends a command to a server, waits five seconds at most, and sets $answer.
 ask() {
 	secret=$1 server=$2 port=$3
 	shift 3
 	answer=$(REDISCLI_AUTH=$secret timeout 5 redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1) || :
 }
 
-# redis HOST PORT COMMAND...: asks one server, and sets $answer. Where the Secret was changed, servers take the password
-# of before, with which this one was started.
+# redis HOST PORT COMMAND...: sends a command to a server, and sets $answer. After a change of the Secret, servers still
+# accept the former password, with which this server was started.
 redis() {
 	ask "$password" "$@"
 	case $answer in # INFO has these words in its counts of errors, too
@@ -57,11 +59,11 @@ redis() {
 	ask "$before" "$@"
 }
 
-# in_use: notes on the volume that its server is there now.
+# in_use: writes the present time to the volume: its server runs now.
 in_use() { date +%s >"$data/alive" || :; }
 
-# in_step ANSWER: notes on the volume until when the server, a replica, heard its master over a link that lacks nothing. ANSWER is that to
-# INFO replication.
+# in_step ANSWER: if this server is a replica that has all data of its master, writes the time of the last contact with
+# the master to the volume. ANSWER is the answer to INFO replication.
 in_step() {
 	field role "$1"
 	[ "$value" = slave ] || return 0
@@ -74,10 +76,11 @@ in_step() {
 	echo $(($(date +%s) - value)) >"$data/linked" || :
 }
 
-# own COMMAND...: asks the server of this pod, and sets $answer.
+# own COMMAND...: sends a command to the server of this pod, and sets $answer.
 own() { redis "$POD_IP" 6379 "$@"; }
 
-# field NAME ANSWER: sets $value to one word of an answer of INFO or CLUSTER INFO, empty if it is not there.
+# field NAME ANSWER: sets $value to the value of a field in an answer to INFO or CLUSTER INFO; empty if the field is
+# missing.
 field() {
 	value=
 	lines="

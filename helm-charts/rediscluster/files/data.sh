@@ -1,19 +1,21 @@
-# Sourced by start.sh: what is on the volume, and whether a server may start on it.
+# start.sh sources this file. It examines the volume and decides whether a server may start on it.
 # shellcheck shell=sh
 
-# When the volume was last in use; and not empty where storage may have put it back since: of_the_past.
+# used: the time when the volume was last in use. unproven: not empty if storage may have restored the volume to an
+# earlier state since then (of_the_past).
 used='' unproven=''
 
-# refuse CODE REASON TEXT: ends the container. The operator knows the code, and shows the reason and the text.
+# refuse CODE REASON TEXT: ends the container. The operator recognizes the exit code, and shows the reason and the text.
 refuse() {
 	last_words "$2" "$3"
 	exit "$1"
 }
 
-# has_data: Redis keeps a manifest, or an append-only file before version 7, from its first moment on.
+# has_data: succeeds if the volume has data. Redis writes a manifest at its first start; before version 7, an
+# append-only file.
 has_data() { [ -e "$data/appendonly.aof" ] || ls "$data"/appendonlydir/*.manifest >/dev/null 2>&1; }
 
-# aside NAME SUFFIX: keeps a file or folder of the volume under a name that Redis does not read.
+# aside NAME SUFFIX: renames a file or folder of the volume, so that Redis does not read it.
 aside() {
 	[ -e "$data/$1" ] || return 0
 	kept=$1.$2
@@ -26,7 +28,7 @@ aside() {
 	echo "$1 is kept as $kept" >&2
 }
 
-# kept: prints the size in MiB of what is kept under such names, and nothing below one.
+# kept: prints the size in MiB of the files that aside has renamed. It prints nothing if the size is below 1 MiB.
 kept() {
 	size=0
 	for file in "$data"/*.damaged* "$data"/*.of-the-past* "$data"/*.without-*; do
@@ -38,8 +40,8 @@ kept() {
 	[ "$size" -lt 1024 ] || echo $((size / 1024))
 }
 
-# owned_by: the volume says whose it is. A server on a copy of it would have the id of another one, and find that one's cluster by
-# the addresses of its nodes.
+# owned_by: refuses the volume of another pod: the file owner has the name of the volume's pod. On a copy of the volume,
+# a server would have the node id of another server, and join that server's cluster by the addresses in nodes.conf.
 owned_by() {
 	whose=$POD_NAMESPACE/$POD_NAME
 	mark=
@@ -51,9 +53,10 @@ Delete the claim and restore a backup; or, if $mark never runs again, remove the
 	[ -n "$mark" ] || printf '%s\n' "$whose" >"$data/owner"
 }
 
-# examine: Redis does not start on a file that is damaged or cut off (aof-load-truncated), because it cannot tell these apart:
-# it would drop all that comes after the damage, and have its replicas do the same. So a start that did not come to an end is
-# followed by a check. A last command, or transaction, that is not complete is cut off: its write was under way when the server ended.
+# examine: checks the append-only file after an unfinished start. With aof-load-truncated no, Redis starts neither on a
+# damaged file nor on a truncated one. It cannot distinguish the two: with yes, it would drop all commands after the
+# damage, and its replicas would do the same. examine cuts off an incomplete last command or transaction, which the
+# server was writing when it ended. Any other error is damage.
 examine() {
 	check=$(command -v redis-check-aof) || {
 		ln -sf "$(command -v redis-server)" "$run/redis-check-aof"
@@ -78,9 +81,9 @@ examine() {
 	damaged "${file:-$(basename "$manifest")}"
 }
 
-# is_tail FILE OFFSET LENGTH: reports whether a rest of a file is the beginning of one command. No second command and no
-# block of zeros follows. A script with several writes is a transaction: its rest has MULTI and whole commands first. A transaction
-# with its EXEC is complete, so what the check refuses is damage.
+# is_tail FILE OFFSET LENGTH: reports whether the rest of a file is the beginning of one command, without a second
+# command and without a block of zeros. A script with several writes is a transaction: its rest begins with MULTI and
+# complete commands. If the rest ends with EXEC, the transaction is complete, and the error of the check is damage.
 is_tail() {
 	tail -c "$3" "$1" >"$run/tail" || return 1
 	# shellcheck disable=SC2016 # $5 is the length of the word
@@ -98,8 +101,8 @@ is_tail() {
 	[ "$(head -c 1 "$run/tail")" = '*' ] && [ "$(tr -d '\000' <"$run/tail" | wc -c)" -eq "$size" ]
 }
 
-# damaged FILE: a server with a damaged file starts as a new node, and copies its data, where another one owns the slots by
-# now. It waits for that otherwise: what is left in the file may be all that there is.
+# damaged FILE: if other nodes own all slots now, this server starts as a new node without the damaged file, and copies
+# the data. Otherwise it refuses to start: the rest of the file may be the only data.
 damaged() {
 	replaced || refuse 67 DataDamaged "$1 is damaged, and this server does not start on it: it waits for a replica to take over. \
 If none does: restore the volume; or cut the file off with redis-check-aof --fix; or annotate accept-data-loss with its node id ${id:-}"
@@ -109,17 +112,19 @@ If none does: restore the volume; or cut the file off with redis-check-aof --fix
 	aside appendonly.aof damaged
 }
 
-# of_the_past: reports whether other nodes have heard of this master some time after its volume was last in use. Then storage has
-# put the volume back to an earlier state, and its replicas have what was written since. Liveness notes the time every ten seconds,
-# and a server that no probe reaches is killed after a minute: so two minutes are proof. Half a minute is enough where a replica had its
-# link to the end: it lacks nothing, and takes over. Without a time, the file has that of the last start. Without the file, and where
-# nothing else is known, no node is asked. Where no node has heard of it, because all have restarted, the notes of the replicas decide: outlived.
+# of_the_past: reports whether other nodes had contact with this master some time after its volume was last in use. If
+# so, storage has restored the volume to an earlier state, and the replicas have the later writes. The liveness probe
+# writes the time to the file alive every ten seconds, and a server that no probe reaches is killed after a minute. So
+# two minutes are proof. Half a minute is sufficient if a replica had its link until the last contact: it has all
+# writes, and takes over. If the file alive is empty, its modification time is the time of the last start, and only a
+# replica that had its link is proof. Without the file, no node is queried. If no node had contact, because all have
+# restarted, the notes of the replicas decide: outlived.
 of_the_past() {
 	[ -e "$data/alive" ] || return 1
 	least=30
 	IFS= read -r used <"$data/alive" || :
 	case $used in '' | *[!0-9]*) used=$(date -r "$data/alive" +%s) most='' ;; *) most=120 ;; esac
-	# What this server has noted since it started without a proof shows nothing.
+	# After a start without a proof, the file unproven has the time of last use: later times in alive prove nothing.
 	! grep -qx '[0-9][0-9]*' "$data/unproven" 2>/dev/null || IFS= read -r used <"$data/unproven"
 	now=$(date +%s)
 	[ $((now - used)) -gt "$least" ] || return 1
@@ -138,7 +143,7 @@ of_the_past() {
 		began=$(($(date +%s) - value))
 		redis "$peer" 6379 CLUSTER NODES
 		heard=$(printf '%s\n' "$answer" | sed -n "s/^$id \([^ ]* \)\{4\}\([0-9]*\)[0-9]\{3\} .*/\2/p")
-		# A server that starts takes its start for the time when it heard of each other.
+		# At its start, a server sets the time of its last contact with each node to the time of the start.
 		[ -n "$heard" ] && [ $((heard - began)) -gt 3 ] || continue
 		if [ -n "$most" ] && [ $((heard - used)) -gt "$most" ]; then return 0; fi
 		if [ $((heard - used)) -gt "$least" ] && had_link "$peer" "$heard"; then return 0; fi
@@ -149,9 +154,11 @@ of_the_past() {
 	return 1
 }
 
-# outlived: reports whether a replica notes a link to this master two minutes after the volume was last in use. Less is no proof: no
-# replica takes over by itself, so a probe that was late must not keep a server from its volume. Replicas are asked for half a minute. It sets $unproven if one did not answer, and none had its link to the end: this server then admits no replica, and
-# the operator compares their notes when it reaches both.
+# outlived: reports whether a replica has noted a link to this master more than two minutes after the volume was last in
+# use. A shorter time is no proof: no replica would take over, so a late probe must not prevent the start. outlived
+# queries the replicas for up to half a minute. If a replica does not answer, and no other replica had its link until
+# the volume was last in use, it sets $unproven. This server then admits no replica, and the operator compares the notes
+# when it reaches both.
 outlived() {
 	until=$((now + 30))
 	while :; do
@@ -174,8 +181,8 @@ outlived() {
 	return 1
 }
 
-# noted HOST...: sets $noted to the time of the last link that the volume of a replica had when its server started. It is asked at each
-# of its addresses, and fails if it does not answer. The time is 0 where there is none.
+# noted HOST...: queries a replica at each of its addresses, and sets $noted to the time of its last link to its master,
+# as its volume had it when the replica started; 0 if the volume had none. It fails if the replica does not answer.
 noted() {
 	for peer; do
 		is_member "$peer" || continue
@@ -187,7 +194,8 @@ noted() {
 	return 1
 }
 
-# had_link HOST SECONDS: reports whether a replica of this server had its link until a time: ten seconds less are the ends of a node timeout.
+# had_link HOST SECONDS: reports whether a replica of this server had its link until a time. The link may have ended up
+# to ten seconds before that time, because of the node timeout.
 had_link() {
 	redis "$1" 6379 INFO replication
 	field role "$answer"
@@ -201,7 +209,7 @@ had_link() {
 	[ $(($(date +%s) - value)) -ge $(($2 - 10)) ]
 }
 
-# outdated: a server with a volume of the past starts as a new node where another one owns the slots by now, as one with a damaged file.
+# outdated: acts like damaged, for a volume that storage has restored to an earlier state.
 outdated() {
 	replaced || refuse 67 DataOutdated "this volume was last in use at $(at "$used"), and other nodes heard of this server until $(at "$heard"): storage has put it back \
 to an earlier state. This server waits for a replica to take over. If none does: restore the newer volume; or remove the file alive from this one to go on with \
@@ -216,7 +224,7 @@ what it has; or annotate accept-data-loss with its node id ${id:-}"
 # at SECONDS: prints a time.
 at() { date -u -d "@$1" '+%Y-%m-%d %H:%M:%S' 2>/dev/null || echo "$1"; }
 
-# peers FLAGS: prints the addresses and the names of the other nodes whose flags and master match an expression.
+# peers EXPRESSION: prints the address and the name of each other node whose flags and master match the expression.
 peers() {
 	grep "^[0-9a-f]* [^ ]* $1 " "$data/nodes.conf" | sed -n '/myself/d; s/^[0-9a-f]* \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2/p'
 }
@@ -228,11 +236,12 @@ is_member() {
 	grep -q "^$answer " "$data/nodes.conf"
 }
 
-# replaced: reports whether a node of the cluster says that all slots are served, and none by this one.
+# replaced: reports whether a node of the cluster answers that all slots are served, and none of them by this server.
 replaced() {
 	id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself.*/\1/p' "$data/nodes.conf" 2>/dev/null)
 	[ -n "$id" ] || return 1
-	# A node is asked at the address that it had, by its name, and by that of the Service; who answers has to be of the cluster.
+	# Query the nodes at their last addresses and by their names, and one node by the name of the Service. Only an
+	# answer of a member of the cluster counts.
 	for peer in $(peers '[^ ]* [^ ]*') "$SERVICE.$POD_NAMESPACE.svc"; do
 		is_member "$peer" || continue
 		redis "$peer" 6379 CLUSTER INFO
@@ -247,9 +256,9 @@ replaced() {
 	return 1
 }
 
-# admits: prints on where replicas may copy from this server, else off. A new node may have got the address of a lost master, whose
-# replicas would copy its emptiness. The operator lets it take replicas when it joins. Nor may they copy from a volume that may have
-# been put back.
+# admits: prints "on" if replicas may copy from this server, and otherwise "off". A new node may have the address of a
+# lost master, and the replicas of that master would copy the empty node. The operator admits replicas when the node
+# joins. Replicas also may not copy from a volume that storage may have restored to an earlier state.
 admits() {
 	self=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself.*/\1/p' "$data/nodes.conf" 2>/dev/null) || :
 	if [ -z "$unproven" ] && [ -n "$self" ] && grep -q "myself,slave\|^[^ ]* [^ ]* [^ ]*slave[^ ]* $self \|^$self \([^ ]* \)\{7\}[0-9]" "$data/nodes.conf"; then

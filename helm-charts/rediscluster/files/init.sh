@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that the volume can be written, before Redis needs it.
+# Checks that the volume is writable before Redis starts.
 set -eu
 # shellcheck source=common.sh
 . /scripts/common.sh

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Readiness: this node serves its part of the cluster. One that belongs to none would answer clients as if all keys were gone.
+# Readiness: this node serves its part of the cluster. A node without a cluster would answer clients as if no key
+# existed.
 # shellcheck source=common.sh
 . /scripts/common.sh
 own INFO

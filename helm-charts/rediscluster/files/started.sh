@@ -1,12 +1,12 @@
 #!/bin/sh
-# Startup: over when the server has read its data.
+# Startup: succeeds when the server has read its data.
 # shellcheck source=common.sh
 . /scripts/common.sh
 own PING
 case $answer in
 '' | *"Could not connect"* | *LOADING*) ;;
 *)
-	# It outlives the container, and goes with the pod: start.sh looks for it.
+	# This file outlives the container, and is deleted with the pod. start.sh checks whether it exists.
 	: >"$run/served"
 	rm -f "$run/starting"
 	exit 0

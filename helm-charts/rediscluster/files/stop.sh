@@ -1,18 +1,19 @@
 #!/bin/sh
-# Before the server is stopped: a master hands over to a replica that is in step, so that nobody waits for an
-# election. It never fails the stop, and takes some 15 seconds at most.
+# Runs before the server is stopped. A master hands over to a replica that has its data, so that clients do not wait for
+# an election. The script never fails, and takes some 15 seconds at most.
 # shellcheck source=common.sh
 . /scripts/common.sh
 
 pause() { sleep 0.2 2>/dev/null || sleep 1; }
 
-# role: sets $role, empty if the server does not answer.
+# role: sets $role; empty if the server does not answer.
 role() {
 	own ROLE
 	case $answer in master* | slave*) role=${answer%%[!a-z]*} ;; *) role= ;; esac
 }
 
-# A slot that is being moved would lose its marks with its master: the operator is given time to close it.
+# moving: reports whether a slot is being moved. Its marks are lost when the master ends, so the script waits until the
+# operator has completed the move.
 moving() {
 	own CLUSTER NODES
 	case $answer in *myself*) ;; *) return 1 ;; esac
@@ -23,14 +24,14 @@ moving() {
 	return 1
 }
 
-# The replica that is linked and has read most.
+# best: prints the linked replica that has read most of the data.
 best() {
 	own CLUSTER MYID
 	own CLUSTER REPLICAS "$answer"
 	printf '%s\n' "$answer" | while read -r id address flags _; do
 		case $flags in *fail* | *noaddr* | *handshake*) continue ;; esac
 		address=${address%%@*}
-		# Another server may have this address by now.
+		# Another server may have this address now.
 		redis "${address%:*}" "${address##*:}" CLUSTER MYID
 		[ "$answer" = "$id" ] || continue
 		redis "${address%:*}" "${address##*:}" INFO replication
@@ -41,10 +42,10 @@ best() {
 	done | sort -n | tail -n 1
 }
 
-# Probes have ended, and others hear of this server for a while yet.
+# Probes no longer run, but other nodes still have contact with this server for a while.
 trap in_use EXIT
 role
-# A client that leaves makes room.
+# At maxclients, wait until a client disconnects.
 for _ in 1 2 3 4 5 6 7 8 9 10; do
 	case $answer in *"max number of clients"*) ;; *) break ;; esac
 	pause

@@ -19,7 +19,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* What is ours: the labels of every object, and those that select the pods of all shards. */}}
+{{- /* The labels of this chart: those of every object, and those that select the pods of all shards. */}}
 {{- define "rediscluster.identity" }}
 {{- $owner := .root.Values.ownerLabels }}
 {{- range $field := list "selector" "identity" "labels" }}
@@ -30,7 +30,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* One line of redis.conf. An empty value is quoted; any other is as it is, as in redis.conf. */}}
+{{- /* One line of redis.conf. Only an empty value is quoted; any other value has the notation of redis.conf. */}}
 {{- define "rediscluster.setting" -}}
 {{- if regexMatch "[\r\n]" (print .name .value) }}{{ fail (printf "settings: %q must be one line" .name) }}{{ end -}}
 {{ .name }} {{ empty .value | ternary "\"\"" .value }}
@@ -50,7 +50,9 @@
 {{- $_ := set $scripts $name (print "files/" $name | $.root.Files.Get) }}
 {{- end }}
 {{- include "common.configMap" (dict "component" . "suffix" "-scripts" "data" $scripts) }}
-{{- /* Neither what the operator changes on running servers nor the scripts restart pods. */}}
+{{- /*
+Pods do not restart for a change of the settings that the operator sets on running servers, or of the scripts.
+*/}}
 {{- $_ := set . "podAnnotations" (dict "checksum/config" (sha256sum $start)) }}
 {{- end }}
 
@@ -72,7 +74,7 @@
 {{- $_ := set $handlers $probe (dict "exec" (dict "command" (list "/bin/sh" (printf "/scripts/%s.sh" $script)))) }}
 {{- end }}
 {{- $_ := set . "handlers" $handlers }}
-{{- /* Redis and the shell report a full volume to their log alone. */}}
+{{- /* Redis and the shell report a full volume only in their log. */}}
 {{- $_ := set . "terminationMessagePolicy" "FallbackToLogsOnError" }}
 {{- $_ := set . "lifecycle" (dict "preStop" (dict "exec" (dict "command" (list "/bin/sh" "/scripts/stop.sh")))) }}
 {{- $data := dict "name" "data" "mountPath" (ternary "/shared" "/data" (not (empty $v.storage.claim))) }}
@@ -99,7 +101,7 @@
 {{- define "rediscluster.exporter" }}
 {{- $v := .root.Values }}
 {{- with $v.monitorImage }}
-{{- /* An IPv6 address would need brackets, and the name needs none. */}}
+{{- /* An IPv6 address would need brackets. The name works for both address families. */}}
 {{- $address := list
       (dict "name" "REDIS_ADDR" "value" "redis://localhost:6379")
       (dict "name" "REDIS_PASSWORD" "valueFrom" (dict "secretKeyRef" (dict "name" $.secret "key" "password"))) }}

@@ -1,4 +1,7 @@
-{{- /* Backups: a copy of each shard, which the agent takes of a replica. It asks any node through the Service for the others. */}}
+{{- /*
+Backups: the agent copies each shard from a replica. It connects to any node through the Service, and asks that node for
+the others.
+*/}}
 {{- define "rediscluster.backup" }}
 {{- $v := .root.Values }}
 {{- $store := fromJson (include "common.backup.opens" (dict "component" . "destination" $v.backup.destination "prefix" "" "folder" (include "rediscluster.folder" .))) }}
@@ -11,15 +14,16 @@
 {{- include "common.backup.prune" (dict "component" . "store" $store) }}
 {{- end }}
 
-{{- /* Where on a claim or in a bucket backups are, unless the destination says so. */}}
+{{- /* The default folder of backups on a claim or in a bucket. */}}
 {{- define "rediscluster.folder" -}}
 {{ printf "%s/%s/redis" .root.Release.Namespace .instance }}
 {{- end }}
 
 {{- /*
-A new cluster is made of a backup, by a container that puts a shard's part on the empty volume of its first pod, with its slots. Once
-the operator's record says that the cluster has begun, nothing is restored. Once it is formed, pods have neither the container nor the
-store: what the store is made of may go. How many shards there are is in the record, too: pods are not replaced when that changes.
+A container restores a new cluster from a backup: it writes the data and the slots of a shard to the empty volume of the
+shard's first pod. Once the operator's record shows that the cluster has begun, nothing is restored. Once the cluster is
+formed, pods have neither the container nor access to the store, which may be deleted. The number of shards is in the
+record, too, so a change of it replaces no pod.
 */}}
 {{- define "rediscluster.birth" }}
 {{- $c := . }}

@@ -1,4 +1,4 @@
-{{- /* One Service for clients, with the pods that are ready, and one for the names of all pods. */}}
+{{- /* One Service for clients selects the pods that are ready. A second one has the names of all pods. */}}
 {{- define "rediscluster.services" }}
 {{- $redis := dict "name" "redis" "port" 6379 "targetPort" 6379 "protocol" "TCP" "appProtocol" "tcp" }}
 ---
@@ -17,7 +17,7 @@ kind: Service
 spec:
   type: ClusterIP
   clusterIP: None
-  {{- /* Members of a cluster that is not well have to find each other. */}}
+  {{- /* Members must find each other even if the cluster is not healthy. */}}
   publishNotReadyAddresses: true
   selector: {{ .selector }}
   ports:
@@ -29,7 +29,8 @@ spec:
 {{- end }}
 
 {{- /*
-The cluster bus has no password: whoever reaches it can become a member. So only the cluster's own pods may, always.
+The cluster bus has no password, so any client of it could become a member. Only the cluster's own pods may connect to
+it, even without spec.networkPolicy.
 */}}
 {{- define "rediscluster.networkPolicy" }}
 {{- $v := .root.Values }}
@@ -66,8 +67,9 @@ spec:
 {{- end }}
 
 {{- /*
-What cannot be observed is written here by the operator, in the annotation redis.middleware.hc.cn/record: which nodes
-were members, and whether the cluster was ever formed. It belongs to the data, and stays as long as that does.
+The operator writes what it cannot observe into the annotation redis.middleware.hc.cn/record of this ConfigMap: the
+nodes that were members, and whether the cluster was ever formed. The ConfigMap belongs to the data, and stays as long
+as the data.
 */}}
 {{- define "rediscluster.record" }}
 ---
@@ -80,7 +82,7 @@ kind: ConfigMap
   {{- end }}
 data:
   about: "The operator's record of this Redis Cluster. It belongs to the data: keep it as long as the volumes."
-  {{- /* Pods see it as files: how many shards there are, or that nothing is restored any more. */}}
+  {{- /* Pods read these keys as files: the number of shards, or that nothing is restored any more. */}}
   {{- if and .root.Values.restoreFrom .root.Values.formed }}
   formed: "true"
   {{- else if .root.Values.restoreFrom }}

@@ -1,4 +1,7 @@
-{{- /* The StatefulSet and the disruption budget of one shard: "c" the component, "shard" its number, "pods". */}}
+{{- /*
+The StatefulSet and the disruption budget of one shard. c is the component, shard the number of the shard, pods its
+number of pods.
+*/}}
 {{- define "rediscluster.shard" }}
 {{- $c := .c }}
 {{- $v := $c.root.Values }}
@@ -41,13 +44,13 @@ spec:
   revisionHistoryLimit: 5
   serviceName: {{ print $c.name "-headless" | quote }}
   podManagementPolicy: Parallel
-  {{- /* Who replaces a pod has to know what its Redis is: the operator does. */}}
+  {{- /* Only the operator replaces pods, because it knows the role of each server. */}}
   updateStrategy: {"type": "OnDelete"}
   {{- if not $v.storage.claim }}
   persistentVolumeClaimRetentionPolicy: {{ dict "whenDeleted" (ternary "Retain" "Delete" $v.storage.retain) "whenScaled" "Retain" | toJson }}
   {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" $v.storage.size)) }}
   {{- with $v.storage.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
-  {{- /* A template of claims cannot change: it has no labels of the user's. */}}
+  {{- /* A template of claims is immutable, so it has no labels of the user. */}}
   volumeClaimTemplates: {{ list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" $identity) "spec" $claim) | toJson }}
   {{- end }}
   selector:
@@ -60,13 +63,13 @@ kind: PodDisruptionBudget
 {{- include "common.metadata" (dict "root" $c.root "name" $name "labels" (toJson $labels)) }}
 spec:
   maxUnavailable: 1
-  {{- /* A node can be drained of a pod that is not ready: it is no copy that the shard could lose. */}}
+  {{- /* A pod that is not ready can always be evicted: it is not a copy that the shard could lose. */}}
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{ toJson $selector }}
 {{- end }}
 
-{{- /* Adds to an affinity that the pods of a shard run on different nodes. */}}
+{{- /* Adds a rule to an affinity: the pods of a shard run on different nodes. */}}
 {{- define "rediscluster.antiAffinity" }}
 {{- $anti := get .affinity "podAntiAffinity" | default dict }}
 {{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" .selector) }}

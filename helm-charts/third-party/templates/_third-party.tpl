@@ -33,7 +33,9 @@ spec:
 {{- include "common.agent" $c }}
 {{- end }}
 {{- $_ := set $c "handlers" (dict "readiness" (dict "exec" (dict "command" $command))) }}
-{{- /* A shell that waits ends at once on TERM; sleep as process 1 would ignore it. */}}
+{{- /*
+While the shell waits for sleep in the background, TERM ends it at once. sleep as process 1 would ignore TERM.
+*/}}
 {{- $wait := "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done" }}
 {{- $_ := set $c "command" (list "/bin/sh" "-c" $wait) }}
 {{- $_ := set $c "name" (print $c.name "-probe") }}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does what the entrypoint of a database image does: fills an empty data folder, makes the accounts, and becomes the server.
+# Replaces the entrypoint of a database image: fills an empty data folder, creates the accounts, and becomes the server.
 set -eu
 data=/var/lib/mysql socket=/var/run/mysqld/mysqld.sock config=/etc/mysql/conf.d
 [ $# = 3 ] && data=$1 socket=$2 config=$3

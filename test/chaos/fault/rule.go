@@ -26,8 +26,8 @@ import (
 // Rule applies an action to some requests.
 type Rule struct {
 	When  func(harness.Request) bool
-	Skip  int // number of matching requests that pass first
-	Times int // number of matching requests after those that get the action; 0: all
+	Skip  int // number of matching requests that pass before the action applies
+	Times int // number of requests to which the action then applies; 0: all
 	Do    Action
 
 	seen, hits int
@@ -153,8 +153,8 @@ func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 	}
 }
 
-// Past answers a list with its content at a resource version. A later watch from that version passes. A watch that would begin with a list
-// is refused, so that the sender requests a list.
+// Past returns an action that answers a list with the content at an older resource version. A later watch from that
+// version passes. A watch that begins with a list is refused, so that the sender requests a list.
 func Past(version string) Action {
 	return func(c *Call) (*http.Response, error) {
 		query := c.http.URL.Query()

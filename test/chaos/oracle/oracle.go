@@ -98,7 +98,7 @@ func (r *reporter) Report(result cmp.Result) {
 // IDs returns kind and name of every object, sorted.
 func (s State) IDs() []string { return slices.Sorted(maps.Keys(s)) }
 
-// foreign reports whether Kubernetes itself maintains an object, and the operator does not.
+// foreign reports whether Kubernetes, and not the operator, maintains an object.
 func foreign(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "ConfigMap" && obj.GetName() == "kube-root-ca.crt"
 }

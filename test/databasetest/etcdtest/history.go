@@ -25,7 +25,7 @@ type operation struct {
 	value string
 }
 
-// register is one key, as porcupine checks it.
+// register is the model of one key for porcupine.
 var register = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := map[string][]porcupine.Operation{}
@@ -49,9 +49,9 @@ var register = porcupine.Model{
 	},
 }
 
-// certain returns a smaller history that is linearizable exactly if the given history is. It omits a write with an unknown
-// outcome if no client read the value. Otherwise the write took effect before the first read of its value. Every value is
-// written once.
+// certain simplifies a history. The result is linearizable if and only if the given history is. A write with an unknown
+// outcome is omitted if no client read its value; otherwise the write took effect before the first read of its value.
+// Every value is written once.
 func certain(history []porcupine.Operation) []porcupine.Operation {
 	read := map[operation]int64{}
 	for _, o := range history {

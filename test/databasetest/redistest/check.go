@@ -14,10 +14,10 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// Check compares the views of all nodes. It is stricter than redis-cli --cluster check, which accepts replicas with a broken link. It
-// fails unless all nodes have the same view: each slot has one owner, no slot is open, and each node is a pod with an address that
-// neither fails nor joins. Each shard must have one master; its other pods must be linked to the master's present address and have all
-// of its writes. Each pair of nodes must have connections of the cluster bus in both directions.
+// Check compares the views of all nodes. It is stricter than redis-cli --cluster check, which accepts replicas with a
+// broken link. All nodes must agree that each slot has one owner, no slot is open, and each node is a pod whose address
+// neither fails nor joins. Each shard must have one master. Its other pods must be linked to the master's present
+// address, and have all of its writes. Each pair of nodes must have connections of the cluster bus in both directions.
 func Check(ctx context.Context, nodes []Node) error {
 	said, err := views(ctx, nodes)
 	if err != nil {

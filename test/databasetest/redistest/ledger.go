@@ -119,8 +119,8 @@ func (l *Ledger) note(e *entry, n int64, now time.Time) {
 	}
 }
 
-// since returns the time from the first acknowledged write after number n to the last acknowledged write before the next pause; 0 without
-// such a write.
+// since returns the time from the first acknowledged write after number n to the last acknowledged write before the
+// next pause. It returns 0 if no such write exists.
 func (e *entry) since(n int64) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,7 +132,8 @@ func (e *entry) since(n int64) time.Duration {
 	return 0
 }
 
-// lastBeforePause returns the time from a write to the last write before a pause of the key. The pause is the end of the key's master.
+// lastBeforePause returns the time from a write to the last write before a pause of the key. The pause begins when the
+// key's master ends.
 func (e *entry) lastBeforePause(from time.Time) time.Duration {
 	last := from
 	for _, a := range e.times {
@@ -235,7 +236,7 @@ type Figures struct {
 	Longest                time.Duration // the longest time without a write of one key
 	Wrong                  []string      // reads of a value below the acknowledged value
 	Lost                   int           // keys below the acknowledged value at the end
-	Oldest                 time.Duration // age, at its key's pause, of the oldest acknowledged write that was lost
+	Oldest                 time.Duration // age of the oldest acknowledged write that was lost, when the writes of its key paused
 }
 
 // Close ends writers and readers, reads each key once more, and returns the results. It closes the client.

@@ -117,7 +117,7 @@ func (p *pod) render(ctx context.Context, c *corev1.Container, v *view) error {
 	return nil
 }
 
-// refresh renders the files of all running containers again. If a source cannot be read, its files stay unchanged.
+// refresh renders the files of all running containers again. The files of a source that cannot be read stay unchanged.
 func (p *pod) refresh(ctx context.Context) {
 	p.mu.Lock()
 	views := maps.Clone(p.views)

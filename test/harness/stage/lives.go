@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Lives are successive processes of the operator. Each process ends at one of its side effects.
+// Lives are successive processes of the operator. Each process ends when it makes one of its changes (side effects).
 type Lives struct {
 	Skip  int            // number of side effects of each life before its end; 0 in the full form
 	Begun int            // number of lives so far
@@ -106,8 +106,8 @@ func (l *Lives) Live(s *Stage, within time.Duration, begin func() (*Life, *Opera
 	s.Fatalf("the condition does not hold within %s and %d lives (ends by effect: %v)", within, l.Begun-lives, l.Ends)
 }
 
-// Crashes are the ways in which an operator ends at a write: before the request, after its effect, or after its effect with the answer
-// lost.
+// Crashes are the ways in which an operator ends at a write: before the request, after the write, or after the write
+// with its answer lost.
 var Crashes = map[string]fault.Action{"before": fault.CrashBefore, "after": fault.CrashAfter, "lost": fault.CrashLost}
 
 // CrashAt stops op (unless nil), starts an operator that crashes at a write that matches the rule, and calls act. After the crash, it

@@ -80,8 +80,8 @@ func (s *Stage) Must(err error) {
 	}
 }
 
-// Until waits until holds returns nil. Before that, holds returns the missing state. Afterwards, the journal is at least as new as the
-// state that holds has read.
+// Until waits until holds returns nil. The error of holds names the missing state. When Until returns, the journal is
+// at least as new as the state that holds has read.
 func (s *Stage) Until(what string, holds func() error) {
 	s.Helper()
 	s.Try(what, holds)

@@ -1,7 +1,7 @@
 // Command eureka is a small registry that speaks Eureka's REST interface in JSON: register, renew,
-// cancel and read. Several replicate to each other.
+// cancel and read. Several registries replicate to each other.
 //
-// Its port and its peers come from where Spring Boot would take them: --server.port=N, SERVER_PORT,
+// It takes its port and its peers from the same settings as Spring Boot: --server.port=N, SERVER_PORT,
 // and EUREKA_CLIENT_SERVICEURL_DEFAULTZONE.
 package main
 
@@ -205,7 +205,7 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request) {
 
 var client = http.Client{Timeout: 2 * time.Second}
 
-// replicate passes a request on, but not one that was passed on already.
+// replicate forwards a request to all peers, except a request that a peer has forwarded.
 func (s *server) replicate(r *http.Request, body []byte) {
 	if r.Header.Get(replicated) != "" {
 		return

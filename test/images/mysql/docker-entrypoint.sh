@@ -1,7 +1,7 @@
 #!/bin/bash
-# MariaDB behind the interface of the stock MySQL image, as far as the chart uses it: on an empty
-# volume it creates root (MYSQL_ROOT_PASSWORD, MYSQL_ROOT_HOST), MYSQL_DATABASE and MYSQL_USER
-# (MYSQL_PASSWORD), and runs /docker-entrypoint-initdb.d; options are read from /etc/mysql/conf.d.
+# Runs MariaDB with the interface of the stock MySQL image that the chart uses. On an empty volume, it creates root
+# (MYSQL_ROOT_PASSWORD, MYSQL_ROOT_HOST), MYSQL_DATABASE and MYSQL_USER (MYSQL_PASSWORD), and runs the files in
+# /docker-entrypoint-initdb.d. It reads options from /etc/mysql/conf.d.
 set -eo pipefail
 shopt -s nullglob
 
@@ -12,12 +12,12 @@ CONFIG=/tmp/mysqld.cnf
 mysql_note() { printf '%s [Entrypoint]: %s\n' "$(date --rfc-3339=seconds)" "$*"; }
 mysql_error() { mysql_note "ERROR: $*" >&2; exit 1; }
 
-# MariaDB ends on an option of MySQL's that it does not know; written as loose-NAME it only warns.
+# MariaDB ends if it does not know an option of MySQL. With the prefix loose-, it only warns.
 write_config() {
 	local file
 	printf '[mysqld]\nsocket = %s\npid-file = /var/run/mysqld/mysqld.pid\ndatadir = %s\nbind-address = *\n' "$SOCKET" "$DATADIR" >"$CONFIG"
 	for file in /etc/mysql/conf.d/*.cnf; do
-		# Only what the server reads: [mysqld], [server] and their versions.
+		# Copies only the groups that the server reads: [mysqld], [server], and these with a version.
 		awk '
 			/^[ \t]*\[/ { server = /^[ \t]*\[(mysqld|server)(-[0-9.]+)?\]/; if (server) print "[mysqld]"; next }
 			!server || /^[ \t]*([#;!]|$)/ { next }
@@ -27,7 +27,7 @@ write_config() {
 	done
 }
 
-# As in the stock image, scripts may call it: it reads SQL.
+# Scripts may call this function, as in the stock image. It reads SQL from standard input.
 docker_process_sql() {
 	local password=$MYSQL_ROOT_PASSWORD
 	if [ "$1" = --dont-use-mysql-root-password ]; then
@@ -73,7 +73,7 @@ accounts() {
 		printf "CREATE USER '%s'@'%%' IDENTIFIED BY '%s';\n" "$(sql_quote "$MYSQL_USER")" "$(sql_quote "$MYSQL_PASSWORD")"
 		[ -z "$MYSQL_DATABASE" ] || printf "GRANT ALL ON \`%s\`.* TO '%s'@'%%';\n" "${MYSQL_DATABASE//_/\\_}" "$(sql_quote "$MYSQL_USER")"
 	fi
-	# Last, as from here on root needs its password.
+	# This statement is the last one, because root needs its password afterwards.
 	printf "ALTER USER 'root'@'localhost' IDENTIFIED BY '%s';\n" "$(sql_quote "$MYSQL_ROOT_PASSWORD")"
 }
 

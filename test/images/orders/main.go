@@ -1,7 +1,7 @@
-// Command orders stands in for an application of the user's own (config/samples/application.yaml):
+// Command orders replaces the application of a user (config/samples/application.yaml):
 //
-//	orders   waits for what CACHE_ADDRESS and API_URL name, then listens on ports 8080 and 9090
-//	         and appends a line for each request to LOG_FILE
+//	orders   waits until programs listen at CACHE_ADDRESS and at API_URL, then listens on ports 8080
+//	         and 9090, and appends a line for each request to LOG_FILE
 package main
 
 import (

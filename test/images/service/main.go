@@ -97,7 +97,7 @@ func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The two spellings in the product's services have one canonical form.
+		// The product's services spell this setting in two ways, which have one canonical form.
 		user, err := s.get(source+".username", "")
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
 		}
 		db := sql.OpenDB(connector)
 		db.SetMaxOpenConns(2)
-		// The connection pool of the real services waits for the same time.
+		// The real services wait this long for a connection of their pool.
 		deadline := time.Now().Add(30 * time.Second)
 		for {
 			err = use(ctx, db)

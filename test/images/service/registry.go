@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// registry is a client of Eureka: the entry of this process in it.
+// registry is a client of Eureka. It registers this process.
 type registry struct {
 	urls     []string
 	app, id  string
@@ -98,7 +98,7 @@ func address() (string, error) {
 	return "", errors.New("this machine has no address")
 }
 
-// call asks the first server that answers.
+// call sends a request to the servers in order, until one answers.
 func (r *registry) call(ctx context.Context, method, path string, body []byte, into any) (int, error) {
 	var last error
 	for _, base := range r.urls {
@@ -132,7 +132,7 @@ func (r *registry) register(ctx context.Context) error {
 	return err
 }
 
-// join returns when the entry is made.
+// join returns when Eureka has the entry.
 func (r *registry) join(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := r.register(ctx)

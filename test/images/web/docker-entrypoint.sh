@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the stock nginx image does before it starts: it runs executable scripts, and fills environment variables into the
-# templates, only those whose name matches NGINX_ENVSUBST_FILTER when there is one.
+# Does the same as the stock nginx image before its start. It runs executable scripts, and replaces environment
+# variables in the templates. If NGINX_ENVSUBST_FILTER is set, it replaces only variables whose name matches it.
 set -e
 templates=${NGINX_ENVSUBST_TEMPLATE_DIR:-/etc/nginx/templates}
 output=${NGINX_ENVSUBST_OUTPUT_DIR:-/etc/nginx/conf.d}

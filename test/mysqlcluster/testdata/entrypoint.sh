@@ -1,6 +1,6 @@
 #!/bin/sh
-# Does what the entrypoint of MySQL's image does: fills an empty data folder, makes the accounts, and becomes the server.
-# entrypoint.sh DATA SOCKET CONFIG --listen=ADDRESS
+# Replaces the entrypoint of MySQL's image: fills an empty data folder, creates the accounts, and becomes the server.
+#   entrypoint.sh DATA SOCKET CONFIG --listen=ADDRESS
 set -eu
 data=$1 socket=$2 config=$3/my.cnf address=${4#--listen=}
 init=$data/../init.sql
