@@ -32,7 +32,7 @@ import (
 )
 
 // A DataService with an etcd becomes ready with it, and an additional service connects with the certificate in its container. The data
-// stays when etcd is removed from the spec, and when the DataService is deleted.
+// stays when the DataService hibernates, when etcd is removed from the spec, and when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -79,6 +79,10 @@ func TestInADataService(t *testing.T) {
 	s.Eventually("etcd is paused, too", func() bool { return s.get().Spec.Paused })
 	s.Become("{paused: false}")
 	s.ready(1)
+	s.Hibernate()
+	s.ready(1)
+	s.holds()
+	s.isCluster(cluster)
 
 	s.Become("{etcd: null, additionalServices: null}")
 	s.gone()

@@ -51,7 +51,7 @@ func (s *scene) holds(members int, before []string) {
 
 // A DataService with several members of mysql becomes ready with these members, and an additional service gets the address and the account
 // of the primary. Changes of the spec reach the members. A change that the members cannot carry out is refused, and the members keep
-// running. The data stays when mysql is removed from the spec, and when the DataService is deleted.
+// running. The data stays when the DataService hibernates, when mysql is removed from the spec, and when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -104,6 +104,9 @@ func TestInADataService(t *testing.T) {
 	s.Become("{mysql: {replica: 0}}")
 	s.gone()
 	s.Become("{mysql: {replica: 3}}")
+	s.ready(3)
+	s.holds(3, before)
+	s.Hibernate()
 	s.ready(3)
 	s.holds(3, before)
 

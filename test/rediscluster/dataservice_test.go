@@ -20,12 +20,17 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A DataService with a Redis becomes ready with it, and an additional service can use it. The data stays when the DataService is deleted.
+// A DataService with a Redis becomes ready with it, and an additional service can use it. The data stays when the
+// DataService hibernates, and when it is deleted.
 func TestInADataService(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	op := s.Start()
 	ds := s.withService(t)
+	s.Hibernate()
+	s.ready(6)
+	s.holds()
+	s.serviceWorks()
 	s.DeletePlatform()
 	s.keptData()
 	s.CreateReady(ds)

@@ -50,6 +50,20 @@ func (s *Stage) Become(spec string) {
 	s.Until("ready after the change", func() error { return s.IsReady(Platform, generation) })
 }
 
+// Hibernate sets spec.hibernate, and waits until the DataService has no pods. It then wakes the DataService, and waits until it is ready.
+func (s *Stage) Hibernate() {
+	s.Helper()
+	generation := s.ChangePlatform("{hibernate: true}")
+	s.Until("hibernated", func() error {
+		ds := s.DataService(Platform)
+		return Unless(ds.Status.ObservedGeneration == generation && ds.Status.Phase == dsv1.PhaseHibernated, string(ds.Status.Phase)+": "+ds.Status.Message)
+	})
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
+		s.Errorf("the DataService hibernates, and has pod %s", pod.Name)
+	}
+	s.Become("{hibernate: false}")
+}
+
 // DeletePlatform deletes the DataService.
 func (s *Stage) DeletePlatform() {
 	s.Helper()
