@@ -66,7 +66,7 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 	claim, password := e.claim(), e.password()
 	e.ChangeReady(name, sized("20Gi"))
 	e.staysSmall(name)
-	e.Until("it is eventCount", func() error { return stage.Unless(e.eventCount("VolumeNotResized") == 1, "not once") })
+	e.Until("the event VolumeNotResized is recorded once", func() error { return stage.Unless(e.eventCount("VolumeNotResized") == 1, "not once") })
 
 	mark := op.Mark()
 	e.ChangeReady(name, fields{"mysql": fields{"image": "registry.example/mysql:v2"}})
@@ -78,7 +78,7 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 		}
 	}
 	if n := e.eventCount("VolumeNotResized"); n != 1 {
-		t.Errorf("it is eventCount %d times", n)
+		t.Errorf("%d events VolumeNotResized", n)
 	}
 	e.ChangeReady(name, sized("5Gi"))
 	e.Until("the note goes", func() error { return saying(e.componentStatus(name, "mysql").Message) })
