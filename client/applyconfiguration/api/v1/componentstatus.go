@@ -40,7 +40,7 @@ type ComponentStatusApplyConfiguration struct {
 	// lastTransitionTime is the time of the last change of phase. Empty if an operator older than 0.3.0 wrote the
 	// phase.
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// firstReady is the first known readiness of mysql. Absent until mysql stops being Running.
+	// firstReady is the first known time of readiness of mysql. Absent until mysql leaves Running.
 	FirstReady *metav1.Time `json:"firstReady,omitempty"`
 }
 

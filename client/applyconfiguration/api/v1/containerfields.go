@@ -28,8 +28,8 @@ type ContainerFieldsApplyConfiguration struct {
 	Env map[string]string `json:"env,omitempty"`
 	// envs (EnvVar) sets variables in full, such as with valueFrom; they override env.
 	Envs []ObjectApplyConfiguration `json:"envs,omitempty"`
-	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret; other fields for
-	// variables win.
+	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret. env and envs
+	// override them.
 	EnvFrom []ObjectApplyConfiguration `json:"envFrom,omitempty"`
 	// volumeMounts (VolumeMount) are additional mounts of the container.
 	VolumeMounts []ObjectApplyConfiguration `json:"volumeMounts,omitempty"`

@@ -59,7 +59,7 @@ type DataServiceSpecApplyConfiguration struct {
 	Paused *bool `json:"paused,omitempty"`
 	// hibernate stops all pods and keeps data and addresses. Default: false.
 	Hibernate *bool `json:"hibernate,omitempty"`
-	// rollout is the order in which components are created and updated, and what restarts them.
+	// rollout configures the order in which components change, and their restarts.
 	Rollout *RolloutApplyConfiguration `json:"rollout,omitempty"`
 }
 

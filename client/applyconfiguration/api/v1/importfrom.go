@@ -24,8 +24,8 @@ type ImportFromApplyConfiguration struct {
 	Databases []string `json:"databases,omitempty"`
 	// caSecret names a Secret whose key ca.crt has the authority that signed the server's certificate. Default: the certificate is not verified.
 	CASecret *v1alpha1.SecretNameApplyConfiguration `json:"caSecret,omitempty"`
-	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the copy keeps following the
-	// server.
+	// cutOver ends the import: services start if the copy equals the server. Stop all writes to the server first.
+	// Default: the copy keeps following the server.
 	CutOver *bool `json:"cutOver,omitempty"`
 }
 

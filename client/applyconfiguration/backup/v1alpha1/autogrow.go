@@ -16,9 +16,9 @@ import (
 type AutoGrowApplyConfiguration struct {
 	// limit is the largest size of a volume.
 	Limit *resource.Quantity `json:"limit,omitempty"`
-	// at is the used part of the file system from which the volume grows. Default: 80%.
+	// at is the used share of the file system at which the volume grows. Default: 80%.
 	At *string `json:"at,omitempty"`
-	// by is the part of its size by which the volume grows. Default: 20%.
+	// by is the share of its size by which the volume grows. Default: 20%.
 	By *string `json:"by,omitempty"`
 }
 

@@ -23,7 +23,7 @@ type LossApplyConfiguration struct {
 	Transactions *int64 `json:"transactions,omitempty"`
 	// since is the time when the first lost transaction was committed. Absent without a lost transaction: see countedTo.
 	Since *v1.Time `json:"since,omitempty"`
-	// countedTo is the time of the end of the count, by the server's clock.
+	// countedTo is the server's time at the end of the count.
 	CountedTo *v1.Time `json:"countedTo,omitempty"`
 }
 

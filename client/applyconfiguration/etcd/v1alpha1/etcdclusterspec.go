@@ -21,8 +21,8 @@ type EtcdClusterSpecApplyConfiguration struct {
 	// kept. With an even number one member more runs, because an even number survives no more losses than the
 	// next lower odd number. A HorizontalPodAutoscaler may set replicas.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec, from its
-	// creation, a change or a failure on. After that, the condition Progressing is False with the reason
+	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec after its
+	// creation, a change or a failure. After that, the condition Progressing is False with the reason
 	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator continues its work. Another
 	// change of the spec starts the time again. Default: no deadline.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`

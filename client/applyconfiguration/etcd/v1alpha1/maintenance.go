@@ -12,7 +12,7 @@ package v1alpha1
 type MaintenanceApplyConfiguration struct {
 	// compaction configures when etcd drops the history of keys. Default: never.
 	Compaction *CompactionApplyConfiguration `json:"compaction,omitempty"`
-	// defragThreshold is the percentage of unused space from which the operator rewrites a database file, one member at
+	// defragThreshold is the percentage of unused space at which the operator rewrites a database file, one member at
 	// a time. During the rewrite the member answers no request. 0% means never. Files below 100 MiB are not rewritten.
 	DefragThreshold *string `json:"defragThreshold,omitempty"`
 }

@@ -16,7 +16,7 @@ import (
 // MySQLClusterSpec is the desired state of a replicated MySQL database. A field that is null counts as not given.
 type MySQLClusterSpecApplyConfiguration struct {
 	// replicas is the number of members: 0 to 5. 0 parks the database: no pod runs, and the data is kept. With 1
-	// there is no copy. With 3 or more, two copies acknowledge; a fourth and a fifth member only serve reads.
+	// there is no copy. With 3 or more, two replicas acknowledge transactions; others only serve reads.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// image of MySQL 8.4 or newer. An upgrade replaces one member at a time, the primary last.
 	// Default: docker.io/library/mysql:8.4.9.
@@ -37,8 +37,8 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// users are further accounts, with the passwords of usersSecret. The operator creates them while the database runs. Removing an
 	// entry drops neither the account nor its rights.
 	Users []UserApplyConfiguration `json:"users,omitempty"`
-	// usersSecret names a Secret of this namespace. For each account in users it has a key with the account's name and password. A changed
-	// password takes effect without a restart. Default: <name>-users.
+	// usersSecret names a Secret of this namespace. It has a key with the name of each account in users.
+	// The value is the account's password. A changed password takes effect without a restart. Default: <name>-users.
 	UsersSecret *string `json:"usersSecret,omitempty"`
 	// config are options of mysqld, by name, as in my.cnf. A change replaces the pods one by one, the primary last. Options that the operator
 	// sets itself, and values that may lose acknowledged transactions, are refused. event_scheduler applies to the primary; replicas run no

@@ -33,7 +33,7 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Ready *string `json:"ready,omitempty"`
 	// selector selects the pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
-	// primary is the pod of the primary. Empty while no primary was ever made.
+	// primary is the pod of the primary. Empty before the first primary.
 	Primary *string `json:"primary,omitempty"`
 	// epoch grows with each change of the primary.
 	Epoch *int64 `json:"epoch,omitempty"`

@@ -22,8 +22,8 @@ type RedisClusterSpecApplyConfiguration struct {
 	// A shard without a replica is unavailable while its pod does not run, and its volume is the only copy of
 	// its data. 0 parks the cluster: no pod runs, and the data is kept.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec, from its
-	// creation, a change or a failure on. After that, the condition Progressing is False with the reason
+	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec after its
+	// creation, a change or a failure. After that, the condition Progressing is False with the reason
 	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator continues its work. Another
 	// change of the spec starts the time again. Default: no deadline.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
