@@ -61,7 +61,7 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("%s %s exists and belongs to %s; it is left alone: rename the component or remove that object", e.Kind, e.Name, e.Holder)
+	return fmt.Sprintf("%s %s exists and belongs to %s; it is not changed: rename the component or remove that object", e.Kind, e.Name, e.Holder)
 }
 
 // UnseenError reports that the owner's Secret exists with other values than the planned values, and that the cache does not show the Secret
@@ -69,7 +69,7 @@ func (e *ConflictError) Error() string {
 type UnseenError struct{ Live *unstructured.Unstructured }
 
 func (e *UnseenError) Error() string {
-	return describe(e.Live) + " exists with other values, which the cache has not shown yet"
+	return describe(e.Live) + " exists with other values than planned, and the operator's cache does not show them yet"
 }
 
 // Applier applies objects. It is safe for concurrent use.
@@ -280,8 +280,8 @@ func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
 // deleted. In that case, the error wraps refused, the API server's reason.
 func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured, refused error) (Result, error) {
 	if precious(live) || object.OutlivesOwner(planned) {
-		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted because it holds what the operator cannot create again: "+
-			"take the change of the DataService back, or save what it holds, delete it and create it again: %w", describe(live), refused)
+		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted, because the operator cannot create its content again: take "+
+			"back the change of the DataService; or save the content of the object, delete the object and create it again: %w", describe(live), refused)
 	}
 	propagation := metav1.DeletePropagationBackground
 	if live.GetKind() == "StatefulSet" && sameSelector(planned, live) {

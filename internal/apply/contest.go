@@ -45,7 +45,7 @@ func (e *ContestedError) Error() string {
 		return fmt.Sprintf("%s %s: another writer keeps deleting it, so it is created again at growing intervals: stop that writer (the audit log of the API server names it), or pause the resource", e.Kind, e.Name)
 	}
 	if e.Pods != nil {
-		return fmt.Sprintf("%s %s: another writer, such as an autoscaler, keeps changing the number of pods, so %d is set again at growing intervals: remove `replica` from the spec, or remove that writer",
+		return fmt.Sprintf("%s %s: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to %d again at growing intervals: remove `replica` from the spec, or remove that writer",
 			e.Kind, e.Name, *e.Pods)
 	}
 	return fmt.Sprintf("%s %s: another writer keeps changing fields that the spec declares, so it is corrected at growing intervals: stop that writer (`kubectl get %s %s -o yaml --show-managed-fields` names it), remove the field from the spec, or pause the resource",

@@ -78,7 +78,7 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 		return verdict, nil
 	}
 	if (precious(live) || object.OutlivesOwner(planned)) && len(verdict.Fields) > 0 {
-		return Verdict{}, fmt.Errorf("%s cannot be changed in place, and is not deleted because it holds what the operator cannot create again: take the change of %s back",
+		return Verdict{}, fmt.Errorf("%s cannot be changed in place, and is not deleted, because the operator cannot create its content again: take back the change of %s",
 			describe(live), verdict.Fields[0].Path)
 	}
 	verdict.Action = Replaced

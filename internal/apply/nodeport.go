@@ -91,7 +91,7 @@ func (a *Applier) nameHolder(ctx context.Context, planned *unstructured.Unstruct
 	for i := range services.Items {
 		for _, port := range services.Items[i].Spec.Ports {
 			if port.NodePort != 0 && strings.Contains(err.Error(), fmt.Sprintf("nodePort: Invalid value: %d: %s", port.NodePort, portTaken)) {
-				return fmt.Errorf("%w: Service %s has it", err, services.Items[i].Name)
+				return fmt.Errorf("%w: Service %s uses this node port", err, services.Items[i].Name)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func (e *NotAdoptedError) Error() string {
 		more = fmt.Sprintf(" (and %d more)", e.More)
 	}
 	return fmt.Sprintf("%s %s%s exists and was not made by this operator, but by an earlier one or by hand: nothing is written. "+
-		"'kubectl dataservice adopt' takes over what the original operator made. Or save its data, if it has any, and delete the object, or give the component another name", e.Kind, e.Name, more)
+		"'kubectl dataservice adopt' takes over the objects of the original operator. Or save the data of the object, if it has any, and delete the object, or give the component another name", e.Kind, e.Name, more)
 }
 
 // SeeOriginals sets the reader for the metadata of the original operator's objects.
@@ -44,7 +44,7 @@ func (a *Applier) CheckAdopted(ctx context.Context, owner object.Owner, planned 
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		if err := a.originals.List(ctx, list, client.InNamespace(owner.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list every %s of the original operator's in %s: %w", gvk.Kind, owner.Namespace, err)
+			return fmt.Errorf("list every %s of the original operator in %s: %w", gvk.Kind, owner.Namespace, err)
 		}
 		for i := range list.Items {
 			if original := &list.Items[i]; owner.NotAdopted(original) {

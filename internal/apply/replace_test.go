@@ -197,7 +197,7 @@ func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 			}
 			assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
 			assert.ErrorContains(t, err, test.kind+" b/a: it cannot be changed in place, and is not deleted")
-			assert.ErrorContains(t, err, "save what it holds, delete it")
+			assert.ErrorContains(t, err, "save the content of the object, delete the object")
 		})
 	}
 }

@@ -305,5 +305,5 @@ func TestAJudgeRefusesToReplaceData(t *testing.T) {
 	other := planned.DeepCopy()
 	set(t, other.Object, "fast", "spec", "storageClassName")
 	_, err := NewJudge(ownTypes, ownVersion).Judge(p.owner(), other, fetch(t, planned))
-	assert.ErrorContains(t, err, "take the change of spec.storageClassName back")
+	assert.ErrorContains(t, err, "take back the change of spec.storageClassName")
 }

@@ -214,8 +214,8 @@ func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
 	if condition == nil {
 		return nil
 	}
-	return &Refusal{Claim: claim, Pending: true, Message: fmt.Sprintf("PersistentVolumeClaim %s waits with its new size for its pod to start again (%s): "+
-		"its storage class may grow file systems only while no pod uses the volume; if this message stays, delete the pod that uses the claim", claim.GetName(), condition["type"])}
+	return &Refusal{Claim: claim, Pending: true, Message: fmt.Sprintf("PersistentVolumeClaim %s gets its new size when its pod starts again (%s): its storage "+
+		"class may grow file systems only while no pod uses the volume; if this message stays, delete the pod that uses the claim", claim.GetName(), condition["type"])}
 }
 
 // conditionOf returns the condition of a claim if it is true, or nil.

@@ -327,7 +327,7 @@ func TestAContestedNumberOfPods(t *testing.T) {
 	result := try()
 	assert.Equal(t, result.Action, Unchanged)
 	assert.Equal(t, result.Contested.RetryAfter, ofNumbers.first-15*time.Second)
-	assert.ErrorContains(t, result.Contested, "Deployment web: another writer, such as an autoscaler, keeps changing the number of pods, so 2 is set again")
+	assert.ErrorContains(t, result.Contested, "Deployment web: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to 2 again")
 	assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
 
 	await(t, edit(t, planned, inContainer(setting("registry.example.com/other:v1", "image"))))

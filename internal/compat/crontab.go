@@ -47,8 +47,8 @@ func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string
 	v := container(&spec.Container)
 	if dsv1.HasSeconds(spec.CronSpec) {
 		if len(spec.Command) == 0 {
-			return "", nil, render.FieldError("spec.command", "is required with the schedule '%s': it has seconds, so the command is started at each tick "+
-				"in a pod that stays, and the image's own entrypoint is not known. Set command, such as [sh, -c, date]", spec.CronSpec)
+			return "", nil, render.FieldError("spec.command", "is required with the schedule '%s': the schedule has seconds, so one pod keeps running and "+
+				"starts the command at each tick, and the operator does not know the entrypoint of the image. Set command, such as [sh, -c, date]", spec.CronSpec)
 		}
 		v["agentImage"] = agent
 	}

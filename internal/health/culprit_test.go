@@ -117,8 +117,8 @@ func TestAMissingObjectIsNamed(t *testing.T) {
 // A StatefulSet has no condition with the reason why its pods are refused. The missing pods are reported.
 func TestPodsThatAStatefulSetDoesNotCreate(t *testing.T) {
 	t.Parallel()
-	const text = "StatefulSet auth: 0 of 1 pods exist; `kubectl describe statefulset auth` shows why the others cannot be created"
-	missing := Culprit{"StatefulSet", "auth", ReasonPodsMissing, "0 of 1 pods exist; `kubectl describe statefulset auth` shows why the others cannot be created"}
+	const text = "StatefulSet auth: 0 of 1 pods exist; `kubectl describe statefulset auth` shows why the other pods cannot be created"
+	missing := Culprit{"StatefulSet", "auth", ReasonPodsMissing, "0 of 1 pods exist; `kubectl describe statefulset auth` shows why the other pods cannot be created"}
 	for name, test := range map[string]struct {
 		object string
 		want   bool

@@ -228,7 +228,7 @@ func (s *State) countMissing(object *unstructured.Unstructured, exist int32, obs
 		return
 	}
 	culprit := Culprit{object.GetKind(), object.GetName(), ReasonPodsMissing, fmt.Sprintf(
-		"%d of %d pods exist; `kubectl describe statefulset %s` shows why the others cannot be created", exist, s.Desired, object.GetName())}
+		"%d of %d pods exist; `kubectl describe statefulset %s` shows why the other pods cannot be created", exist, s.Desired, object.GetName())}
 	s.hint(culprit, fmt.Sprintf("StatefulSet %s: %s", culprit.Name, culprit.Message))
 }
 

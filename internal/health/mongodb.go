@@ -49,7 +49,7 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 	case object.GetDeletionTimestamp() != nil:
 		report(s.hint, ReasonTerminating, "it is being deleted")
 	case phase == "":
-		report(s.hint, ReasonNotObserved, "MongoDB's operator has not reported on it: it must run and watch this namespace")
+		report(s.hint, ReasonNotObserved, "MongoDB's operator has not reported on it: MongoDB's operator must run and watch this namespace")
 	case phase == "Failed" && message != "":
 		report(s.problem, phase, Essence(message))
 	case phase == "Failed": // after a conflict with another writer, there is no message
@@ -64,7 +64,7 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 	case !isAppliedMongoDB(object):
 		report(s.hint, ReasonNotObserved, "MongoDB's operator has not applied the latest spec yet")
 	case s.Ready < s.Desired:
-		report(s.hint, ReasonPodsNotReady, fmt.Sprintf("%d of %d pods are ready and of the latest spec", s.Ready, s.Desired))
+		report(s.hint, ReasonPodsNotReady, fmt.Sprintf("%d of %d pods are ready and have the latest spec", s.Ready, s.Desired))
 	}
 }
 

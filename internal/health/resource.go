@@ -80,7 +80,7 @@ func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reaso
 			continue
 		}
 		if observed, given := condition["observedGeneration"].(int64); given && observed != object.GetGeneration() {
-			return false, ReasonNotObserved, "its condition " + kind + " is of an earlier generation"
+			return false, ReasonNotObserved, "its condition " + kind + " describes an earlier generation"
 		}
 		reason, _ = condition["reason"].(string)
 		message, _ = condition["message"].(string)

@@ -52,7 +52,7 @@ status: {observedGeneration: 2, ready: 6/6, conditions: [{type: Ready, status: "
 metadata: {name: cache, generation: 3}
 spec: {replicas: 8}
 status: {observedGeneration: 3, conditions: [{type: Ready, status: "True", reason: AllServed, observedGeneration: 2}]}`,
-			hint: "RedisCluster cache: NotObserved: its condition Ready is of an earlier generation"},
+			hint: "RedisCluster cache: NotObserved: its condition Ready describes an earlier generation"},
 		"without conditions": {object: `
 metadata: {name: cache, generation: 1}
 spec: {replicas: 6}
@@ -172,7 +172,7 @@ spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: 
 	}{
 		"running":                     {object: applied + spec + running, pods: all, settled: true, ready: 3},
 		"running, pods not read":      {object: applied + spec + running, settled: true, ready: 3},
-		"no status":                   {object: fresh + spec, pods: "[]", hint: "NotObserved: MongoDB's operator has not reported on it: it must run and watch this namespace"},
+		"no status":                   {object: fresh + spec, pods: "[]", hint: "NotObserved: MongoDB's operator has not reported on it: MongoDB's operator must run and watch this namespace"},
 		"no pod":                      {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[]", hint: "Pending: no pod exists: does service account mongodb-database exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset store`"},
 		"no pod of an account":        {object: fresh + strings.Replace(spec, "template: {", "template: {spec: {serviceAccountName: db}, ", 1) + "\nstatus: {phase: Pending}", pods: "[]", hint: "Pending: no pod exists: does service account db exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset store`"},
 		"pending":                     {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[" + ready + "]", hint: "Pending: not yet ready", ready: 1},
@@ -184,9 +184,9 @@ spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: 
 		"running, fewer members":      {object: applied + strings.ReplaceAll(spec, "members: 3", "members: 5") + running, pods: all, hint: "NotObserved: the replica set has 3 of 5 members", ready: 3},
 		"running, of five before":     {object: other + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
 		"a broken record":             {object: strings.ReplaceAll(applied, record, "{") + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
-		"pods of an older template":   {object: applied + spec + running, pods: "[" + ready + "," + old + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and of the latest spec", ready: 2},
+		"pods of an older template":   {object: applied + spec + running, pods: "[" + ready + "," + old + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and have the latest spec", ready: 2},
 		"a pod is not ready":          {object: applied + spec + running, pods: "[" + ready + "," + unready + "," + ready + "]", hint: "pod store-1: not ready: ", ready: 2},
-		"a pod ends":                  {object: applied + spec + running, pods: "[" + ready + "," + leaving + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and of the latest spec", ready: 2},
+		"a pod ends":                  {object: applied + spec + running, pods: "[" + ready + "," + leaving + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and have the latest spec", ready: 2},
 		"being deleted":               {object: strings.ReplaceAll(applied, "name: store", `name: store, deletionTimestamp: "2026-01-01T00:00:00Z"`) + spec + running, pods: all, hint: "Terminating: it is being deleted", ready: 3},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 )
 
 var errNotLeading = errors.New("not sent: the lease that allows this replica to write was not renewed in time, so another replica may lead. " +
-	"If this repeats, look at the latency of the API server, and at --leader-elect-*")
+	"If this repeats, check the latency of the API server, and the flags --leader-elect-*")
 
 // fence lets a replica write only while it is certain that no other replica leads. Leader election alone does not
 // ensure this. Example: (1) The leader's process is frozen (a paused container, a suspended machine). (2) Its lease
@@ -149,7 +149,7 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 		l.fence.set(begun) // even if the write fails
 		// A replica that lost the lease must not release it: the release would clear the lease of the new leader.
 		if l.holder != l.Identity() {
-			return fmt.Errorf("the lease is not released: %q holds it, so nothing has to be done", l.holder)
+			return fmt.Errorf("the lease is not released, because replica %q holds it: nothing has to be done", l.holder)
 		}
 	}
 	if err := do(ctx, lease); err != nil {
@@ -180,7 +180,7 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	}
 	lead := leadOf(*o.RetryPeriod)
 	if *o.RenewDeadline >= *o.LeaseDuration-lead {
-		return nil, nil, fmt.Errorf("the renew deadline (%s) must be below the lease duration (%s) minus %s, because another replica takes over that long before the lease ends",
+		return nil, nil, fmt.Errorf("the renew deadline (%s) must be below the lease duration (%s) minus %s, because another replica may take the lease over that long before it ends: lower --leader-elect-renew-deadline, or raise --leader-elect-lease-duration",
 			*o.RenewDeadline, *o.LeaseDuration, lead)
 	}
 	events := &lateRecorder{}

@@ -126,9 +126,9 @@ func (l *list) problem(now time.Time) string {
 	case l.informer.HasSynced() || now.Sub(l.created) < persists:
 		return ""
 	case isCurrent:
-		return "the operator has no list of " + l.kind + since + l.created.UTC().Format(time.RFC3339) + ": " + essence(l.err)
+		return "the operator has not been able to list " + l.kind + since + l.created.UTC().Format(time.RFC3339) + ": " + essence(l.err)
 	}
-	return "the operator has no list of " + l.kind + since + l.created.UTC().Format(time.RFC3339) + ": the API server does not answer it"
+	return "the operator has not been able to list " + l.kind + since + l.created.UTC().Format(time.RFC3339) + ": the API server does not answer"
 }
 
 // essence returns an error of a reflector without the text that precedes the cause.

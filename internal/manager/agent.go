@@ -30,7 +30,7 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 	}
 	namespace, name := env("POD_NAMESPACE"), env("POD_NAME")
 	if namespace == "" || name == "" {
-		ctrl.Log.Info("RELATED_IMAGE_AGENT and POD_NAME are not set: new databases start without a guard of their data")
+		ctrl.Log.Info("RELATED_IMAGE_AGENT and POD_NAME are not set, so the operator does not know its own image: new databases start without the init container that guards their data; set RELATED_IMAGE_AGENT to the operator's image")
 		return with(images, mysql.UnknownImage), nil
 	}
 	api, err := kubernetes.NewForConfig(cfg)

@@ -30,7 +30,7 @@ const rightsPoll = 15 * time.Second
 
 // ErrRights reports that the operator has received rights in a namespace of --watch-namespaces that it does not watch yet. A new operator
 // in the same process then watches that namespace, too.
-var ErrRights = errors.New("the operator has got the rights in another namespace")
+var ErrRights = errors.New("the operator now has the rights in another namespace of --watch-namespaces")
 
 // namespaces are the namespaces of --watch-namespaces in which the operator lacks rights. The operator does not watch
 // them. If it did, its caches would serve no object, because a cache must list all of its namespaces first.
@@ -101,7 +101,7 @@ func (n *namespaces) await(ctx context.Context, poll time.Duration) error {
 		}
 		for namespace := range n.lacking {
 			if n.lacks(ctx, namespace) == "" && ctx.Err() == nil {
-				ctrl.Log.WithName("readiness").Info("the operator has the rights in this namespace now, and starts again to watch it", "namespace", namespace)
+				ctrl.Log.WithName("readiness").Info("the operator has the rights in this namespace now, and restarts to watch it", "namespace", namespace)
 				return ErrRights
 			}
 		}

@@ -113,15 +113,15 @@ func ParseOptions(args []string) (Options, error) {
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", 10*time.Hour, "reconcile every resource this often even if nothing changed; reads the cache only")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "elect a leader, so that one of several replicas is active")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: that of the pod)")
-	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time within which another replica takes over from a silent leader")
+	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time within which another replica takes over from a leader that no longer renews the Lease")
 	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 8*time.Second, "how long a leader tries to renew before it gives up")
-	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 750*time.Millisecond, "time between two renewals of the Lease; standbys look at it every 1 to 2.2 such times")
+	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 750*time.Millisecond, "time between two renewals of the Lease; a standby replica reads the Lease after 1 to 2.2 times this duration")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "0", "address of the metrics, such as :8443; 0 for none")
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", true, "serve metrics over HTTPS to clients that the API server authenticates and authorizes")
 	flags.StringVar(&o.ProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "0", "address of the profiler, such as 127.0.0.1:6060; 0 for none")
 	o.Log.BindFlags(flags)
-	flags.Func("v", "verbosity of the log: 0 for events, 1 and more for details; the same as --zap-log-level, the last of both counts (default: 0)", func(value string) error {
+	flags.Func("v", "verbosity of the log: 0 for events, 1 and more for details; the same as --zap-log-level: the last of these two flags counts (default: 0)", func(value string) error {
 		verbosity, err := count(value)
 		o.Log.Level = zapcore.Level(-min(verbosity, math.MaxInt8)) //nolint:gosec // 0 to 127
 		return err

@@ -250,7 +250,7 @@ func TestListsThatFail(t *testing.T) {
 		"no answer": {func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		}, "the API server does not answer it"},
+		}, "the API server does not answer"},
 		"unavailable": {func(r *http.Request) (*http.Response, error) {
 			return &http.Response{
 				StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no endpoints")), Request: r,

@@ -92,7 +92,7 @@ func (r *retention) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 		}
 	}
 	if err := r.pace.Wait(ctx); err != nil {
-		return ctrl.Result{}, fmt.Errorf("wait for the turn of %s %s: %w", r.gvk.Kind, request, err)
+		return ctrl.Result{}, fmt.Errorf("wait for the rate limit before %s %s is annotated: %w", r.gvk.Kind, request, err)
 	}
 	if err := r.annotate(ctx, live); err != nil {
 		return ctrl.Result{}, err
@@ -111,7 +111,7 @@ func (r *retention) annotate(ctx context.Context, live *unstructured.Unstructure
 	}
 	err = r.client.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldManager))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("annotate %s %s/%s so that GitOps tools leave it alone: %w", r.gvk.Kind, live.GetNamespace(), live.GetName(), err)
+		return fmt.Errorf("annotate %s %s/%s so that GitOps tools do not delete it: %w", r.gvk.Kind, live.GetNamespace(), live.GetName(), err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (s *show[T, O]) Start(ctx context.Context) error {
 		defer cancel()
 		found, err := s.list(ctx)
 		if err != nil {
-			ctrl.Log.Error(err, "the metrics of this scrape lack a kind", "kind", gvk.Kind)
+			ctrl.Log.Error(err, "this scrape has no metrics of a kind", "kind", gvk.Kind)
 		}
 		return found
 	})

@@ -94,7 +94,7 @@ func SeriesOf(kind string) *Series {
 		backup:         desc("backup_last_timestamp_seconds", "Time of the last backup or verification of a "+kind+", or the start of the wait for the first one, as Unix time.", "what"),
 		backupEvery:    desc("backup_period_seconds", "The longest time between two backups of a "+kind+", or verifications, by their schedules.", "what"),
 		volume:         desc("volume", "1 for each claim with the data of a "+kind+", for joining it with the kubelet's metrics of volumes.", "persistentvolumeclaim"),
-		waits:          desc("component_waiting", "1 for a component whose new revision waits for others.", "component"),
+		waits:          desc("component_waiting", "1 for a component whose new revision waits for other components.", "component"),
 	}
 	s.TimeToReady = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    name + "_time_to_ready_seconds",

@@ -27,8 +27,8 @@ func (e *UnlabelledError) Error() string {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		set = append(set, name+"="+labels[name])
 	}
-	return fmt.Sprintf("Secret %s exists, but its labels do not name %s %s, and nothing is generated in its place: if it has the values of the servers, "+
-		"run kubectl label secret --overwrite -n %s %s %s; if not, restore it from a backup",
+	return fmt.Sprintf("Secret %s exists, but its labels do not name %s %s, so the operator generates no new Secret: if this Secret has the values that the servers use, "+
+		"run kubectl label secret --overwrite -n %s %s %s; if not, restore the Secret from a backup",
 		e.Secret, e.Owner.Kind, e.Owner.Name, e.Owner.Namespace, e.Secret, strings.Join(set, " "))
 }
 

@@ -45,9 +45,9 @@ func TestUnseenSecret(t *testing.T) {
 			case "lost":
 				assert.Equal(t, err, lost)
 			case "unlabelled":
-				assert.Error(t, err, "Secret a-credentials exists, but its labels do not name Cache a, and nothing is generated in its place: "+
-					"if it has the values of the servers, run kubectl label secret --overwrite -n data a-credentials app.kubernetes.io/instance=a "+
-					"app.kubernetes.io/managed-by=d3os-operator d3os-product.com.d3os/kind=cache.g; if not, restore it from a backup")
+				assert.Error(t, err, "Secret a-credentials exists, but its labels do not name Cache a, so the operator generates no new Secret: "+
+					"if this Secret has the values that the servers use, run kubectl label secret --overwrite -n data a-credentials app.kubernetes.io/instance=a "+
+					"app.kubernetes.io/managed-by=d3os-operator d3os-product.com.d3os/kind=cache.g; if not, restore the Secret from a backup")
 			default:
 				assert.NilError(t, err)
 				assert.Equal(t, found, secret)

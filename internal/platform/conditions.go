@@ -75,7 +75,7 @@ func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool,
 	}
 	switch {
 	case seen.Pace != nil && seen.Pace.Granted:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, dsv1.ReasonRollingOut, "this version of the operator changes what runs"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, dsv1.ReasonRollingOut, "this version of the operator changes the resource"
 	case seen.Pace != nil:
 		c.Reason, c.Message = seen.Pace.Reason, seen.Pace.Message
 		if before != nil && before.Reason == c.Reason {

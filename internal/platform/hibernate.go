@@ -123,7 +123,7 @@ func withoutCronJobs(objects []*unstructured.Unstructured) []*unstructured.Unstr
 // start again later, or its result would be unknown.
 func obstacle(f *form, planned *plan.Plan, parts []reconcile.Part, databases *mysql.Databases, in reconcile.Inputs) (string, error) {
 	if f.stage == mysql.StageCheck || f.stage == mysql.StageRemove {
-		return "hibernation waits until mysql has become several members", nil
+		return "hibernation waits until mysql has been converted to several members", nil
 	}
 	const switching = "hibernation waits until mysql has been switched to another database"
 	if databases != nil && (databases.IsStopping || databases.IsBarred) {

@@ -24,7 +24,7 @@ func keepReason(leftover *unstructured.Unstructured) string {
 	if !object.IsResource(leftover) || !takesItsData(leftover) {
 		return ""
 	}
-	return fmt.Sprintf("%s %s is left running, because its data would be deleted with it (spec.finalizers: foreground): delete it when you need the data no more",
+	return fmt.Sprintf("%s %s is left running, because its data would be deleted with it (spec.finalizers: foreground): delete it when you no longer need the data",
 		leftover.GetKind(), leftover.GetName())
 }
 
@@ -37,12 +37,12 @@ func deletionNote(removed *unstructured.Unstructured) string {
 	case takesItsData(removed):
 		return "its data is deleted with it, as storage.retention said"
 	case object.IsForeign(removed):
-		return fmt.Sprintf("its volume claims and the Secret %s-credentials, if it has one, stay; delete the claims when you need the data no more", name)
+		return fmt.Sprintf("its volume claims and the Secret %s-credentials, if it has one, stay; delete the claims when you no longer need the data", name)
 	case removed.GetKind() == "EtcdCluster":
-		return fmt.Sprintf("its volume claims and its certificate authorities in Secret %s-ca, if it has some, stay, and an etcd of the same name takes them up again", name)
+		return fmt.Sprintf("its volume claims and its certificate authorities in Secret %s-ca, if it has some, stay, and an etcd of the same name uses them again", name)
 	case removed.GetKind() == "MySQLCluster":
-		return fmt.Sprintf("its volume claims, the Secrets %s-members and %s-ca and the ConfigMap %s-replication stay, and a mysql of the same name with replica above 1 takes them up again",
+		return fmt.Sprintf("its volume claims, the Secrets %s-members and %s-ca and the ConfigMap %s-replication stay, and a mysql of the same name with replica above 1 uses them again",
 			name, name, name)
 	}
-	return fmt.Sprintf("its volume claims, the Secret %s-credentials and the ConfigMap %s-topology stay, and a redis of the same name takes them up again", name, name)
+	return fmt.Sprintf("its volume claims, the Secret %s-credentials and the ConfigMap %s-topology stay, and a redis of the same name uses them again", name, name)
 }

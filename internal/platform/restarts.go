@@ -244,7 +244,7 @@ func (r *restarts) compare(part *reconcile.Part, o, live *unstructured.Unstructu
 		id := u.kind + " " + u.name
 		digest, err := r.digest(u)
 		if err != nil {
-			part.Notes = append(part.Notes, fmt.Sprintf("%s cannot be read, so its changes restart nothing: %s", id, health.Refusal(err.Error())))
+			part.Notes = append(part.Notes, fmt.Sprintf("%s cannot be read, so changes of it restart no pod: %s", id, health.Refusal(err.Error())))
 		}
 		if digest == "" || digest == isAbsent && known[id] != "" {
 			digest = known[id]
@@ -299,7 +299,7 @@ func (r *restarts) sum(u use) (string, error) {
 	}
 	key := use{kind: u.kind, name: u.name}
 	if !r.read[key] && len(r.read) >= maxContents {
-		return "", fmt.Errorf("a DataService may use %d objects", maxContents)
+		return "", fmt.Errorf("the operator compares at most %d Secrets and ConfigMaps of a DataService", maxContents)
 	}
 	if r.read == nil {
 		r.read = map[use]bool{}

@@ -189,7 +189,7 @@ func TestRestartNeedsAKnownContent(t *testing.T) {
 	delete(s.users, "Secret token")
 	assert.Equal(t, s.restarts(), "")
 	_, part := s.next()
-	assert.DeepEqual(t, part.Notes, []string{"Secret database cannot be read, so its changes restart nothing: forbidden"})
+	assert.DeepEqual(t, part.Notes, []string{"Secret database cannot be read, so changes of it restart no pod: forbidden"})
 	s.broken["Secret database"] = false
 	s.write("Secret token", "a")
 	assert.Equal(t, s.restarts(), "")

@@ -166,7 +166,7 @@ func phase(prev dsv1.Phase, seen StatusInput, components []dsv1.ComponentStatus)
 func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 	switch {
 	case seen.Deleting:
-		return "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete"
+		return "being deleted; volumes with data and the Secrets that this data needs stay, unless spec.mysql.storage.retention is Delete"
 	case seen.Failure != nil:
 		return seen.Failure.Message
 	case seen.Paused:

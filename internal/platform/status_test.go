@@ -184,9 +184,9 @@ func scenarios() map[string]scenario {
 			Health: health.State{Settled: true, Note: "runs at 0 0 1 1 *; last run 2026-01-01 00:00 UTC, did not succeed: `kubectl logs job/report-1` shows why"}})}, dsv1.PhaseRunning, "1/1",
 			"report: CronJob report: RunFailed: runs at 0 0 1 1 *; last run 2026-01-01 00:00 UTC, did not succeed: `kubectl logs job/report-1` shows why; report", allWell},
 		"resumed": {[]StatusInput{well, paused(well), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
-		"deleted": {[]StatusInput{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
+		"deleted": {[]StatusInput{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that this data needs stay, unless spec.mysql.storage.retention is Delete",
 			"Degraded=False(Healthy) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(Deleting)"},
-		"deleted while paused": {[]StatusInput{paused(well), {Generation: 2, Deleting: true, Paused: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
+		"deleted while paused": {[]StatusInput{paused(well), {Generation: 2, Deleting: true, Paused: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that this data needs stay, unless spec.mysql.storage.retention is Delete",
 			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=False(Deleting)"},
 	}
 }

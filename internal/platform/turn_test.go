@@ -47,12 +47,12 @@ func TestTurn(t *testing.T) {
 	assert.Equal(t, status.Phase, dsv1.PhaseDegraded, "what waits and is not well says so")
 
 	next(waits, &reconcile.Pace{Granted: true})
-	assert.Equal(t, turn(), "True RollingOut this version of the operator changes what runs")
+	assert.Equal(t, turn(), "True RollingOut this version of the operator changes the resource")
 	assert.Assert(t, ready())
 	changed := seenOf("auth", starting)
 	changed.Revision = "r2"
 	next(changed, nil)
-	assert.Equal(t, turn(), "True RollingOut this version of the operator changes what runs")
+	assert.Equal(t, turn(), "True RollingOut this version of the operator changes the resource")
 	assert.Equal(t, status.Phase, dsv1.PhaseUpdating)
 	changed.Health = broken
 	next(changed, nil)

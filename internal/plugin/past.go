@@ -127,7 +127,7 @@ func Pick(ds *dsv1.DataService, entries []Entry, number int64) (*Entry, error) {
 	case len(entries) == 0:
 		return nil, fmt.Errorf("%s has no history yet: it begins with the first change under an operator of version 0.3.0 or newer", ds.Name)
 	case number == 0:
-		return nil, fmt.Errorf("no earlier spec of %s is known to have been ready: choose one of 'kubectl dataservice history %s' with --to", ds.Name, ds.Name)
+		return nil, fmt.Errorf("no earlier spec of %s is known to have been ready: give --to with a revision that 'kubectl dataservice history %s' lists", ds.Name, ds.Name)
 	}
 	return nil, fmt.Errorf("%s has no revision %d: 'kubectl dataservice history %s' lists the existing revisions", ds.Name, number, ds.Name)
 }

@@ -60,7 +60,7 @@ func (s Style) Restores(ds *dsv1.DataService, backups []backupv1.DataBackup, res
 	if len(known) > 0 {
 		text = s.Columns(append([][]string{{"BACKUP", "AGE", "PHASE", "SIZE", "DATABACKUP"}}, known...))
 	}
-	text += "Of the backups that a schedule made, the operator knows the last one.\nThe others are in the store, which it does not read.\n\n"
+	text += "Of the scheduled backups, the operator knows only the newest one.\nOlder scheduled backups are in the store, which the operator does not read.\n\n"
 	if len(made) > 0 {
 		text += s.Columns(append([][]string{{"DATARESTORE", "AGE", "PHASE", "RESTORED TO", "CLAIM"}}, made...)) + losses + "\n"
 	}

@@ -12,7 +12,7 @@ import (
 
 // ErrPlanAgain reports that the plan is outdated and must be made again: the values of an existing Secret were adopted, or a record was
 // changed or deleted.
-var ErrPlanAgain = errors.New("a Secret or a record has changed since the plan was made: plan again")
+var ErrPlanAgain = errors.New("a Secret or a record of the operator has changed since the plan was made: the operator plans again")
 
 // SecretError is an error about a Secret of a plan.
 type SecretError struct{ Err error }

@@ -91,7 +91,7 @@ func removed(variables []string) string {
 	}
 	note := "; removed variables that the spec does not declare: " + strings.Join(variables, ", ")
 	if slices.ContainsFunc(variables, func(name string) bool { return strings.HasPrefix(name, reloaderPrefix) }) {
-		note += "; run Reloader with --reload-strategy=annotations, because annotations of pods stay"
+		note += "; run Reloader with --reload-strategy=annotations, because the operator keeps annotations of pods"
 	}
 	return note
 }

@@ -55,7 +55,7 @@ func TestTheEventOfACorrection(t *testing.T) {
 		{nil, restored},
 		{[]string{"JAVA_OPTS", "MORE"}, restored + "; removed variables that the spec does not declare: JAVA_OPTS, MORE"},
 		{[]string{"STAKATER_DB_SECRET"}, restored + "; removed variables that the spec does not declare: STAKATER_DB_SECRET; " +
-			"run Reloader with --reload-strategy=annotations, because annotations of pods stay"},
+			"run Reloader with --reload-strategy=annotations, because the operator keeps annotations of pods"},
 	} {
 		var got notes
 		recordApplied(t.Context(), &got, &Part{Name: "auth"}, workload, apply.Result{Action: apply.Corrected, Variables: test.variables})

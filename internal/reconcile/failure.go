@@ -63,7 +63,7 @@ func classify(err error, again time.Duration) *stepError {
 	case errors.As(err, &refused) && apierrors.IsInvalid(err) && !byPolicy(err):
 		return &stepError{reason: ReasonInvalidSpec, err: err, stalled: true, final: true}
 	case errors.As(err, &refused) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)):
-		err = fmt.Errorf("%w; this is tried again every %s, as the policy may change", err, duration.HumanDuration(again))
+		err = fmt.Errorf("%w; the operator tries again every %s, because the policy may change", err, duration.HumanDuration(again))
 		return &stepError{reason: ReasonInvalidSpec, err: err, stalled: true, retryAfter: again}
 	case errors.As(err, &conflict):
 		return &stepError{reason: ReasonObjectConflict, err: err, stalled: true}

@@ -73,7 +73,7 @@ func (e *Engine) List(ctx context.Context, owner object.Owner, kind string) ([]*
 func named(owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
 	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
 	if i < 0 {
-		return nil, fmt.Errorf("look up %s %s: objects of that kind are not among those of the operator", kind, name)
+		return nil, fmt.Errorf("look up %s %s: the operator creates no object of this kind", kind, name)
 	}
 	wanted := object.Empty(object.Kinds[i])
 	wanted.SetName(name)

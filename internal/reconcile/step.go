@@ -34,7 +34,7 @@ type Lease interface {
 }
 
 // ErrNotHeld reports that a step was not taken because another replica may lead.
-var ErrNotHeld = errors.New("not taken: this replica does not hold the lease, and another one may lead")
+var ErrNotHeld = errors.New("not taken: this replica does not hold the lease, and another replica may lead")
 
 // ErrAgain reports that a step failed for a reason that is likely to end: its target has changed since the decision, or
 // a server did not answer. The next reconciliation decides again. If the failure lasts, the status reports it.

@@ -24,7 +24,7 @@ func CheckOption(path, name, value string) error {
 	refuse := func(text string) error { return FieldError(fmt.Sprintf("%s[%s]", path, name), "%s", text) }
 	switch {
 	case strings.ContainsAny(name+value, "\n\r\x00"):
-		return refuse("must be one line: a setting of my.cnf cannot continue on the next one")
+		return refuse("must be one line: a setting of my.cnf cannot continue on the next line")
 	case !optionName.MatchString(name):
 		return refuse("must be the name of an option: letters, digits, '_', '-' and '.', without dashes before it")
 	case value != "" && strings.ContainsRune(`'"`, rune(value[0])) && value[0] == value[len(value)-1]:

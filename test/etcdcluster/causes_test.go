@@ -159,7 +159,7 @@ func (s *scene) named(c cause) {
 	s.Until("ready after "+c.name, func() error { return s.isReady(3) })
 }
 
-// kubectl get, kubectl describe and kubectl dataservice why name each cause first.
+// `kubectl get`, `kubectl describe` and `kubectl dataservice why` name each cause at the start of their output.
 func TestCauses(t *testing.T) {
 	s, disks := onDisks(t)
 	s.write()

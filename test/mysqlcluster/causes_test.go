@@ -158,7 +158,7 @@ func (s *scene) hold(ordinal int, sql string) (end func() error, err error) {
 	}, nil
 }
 
-// kubectl get, kubectl describe and kubectl dataservice why name each cause first.
+// `kubectl get`, `kubectl describe` and `kubectl dataservice why` name each cause at the start of their output.
 func TestCauses(t *testing.T) {
 	inFullForm(t)
 	disks := slowdisk.New(t)

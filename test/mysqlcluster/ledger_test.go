@@ -176,7 +176,8 @@ func (l *ledger) count() int {
 	return len(l.acked)
 }
 
-// again waits until a number is acknowledged whose write began after a time, and returns the time between both.
+// again waits until the server acknowledges a number that a client began to write after the call of again. It returns the time between
+// the parameter after and the first such acknowledgement.
 func (l *ledger) again(after time.Time) time.Duration {
 	l.scene.Helper()
 	l.mu.Lock()

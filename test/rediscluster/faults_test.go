@@ -218,7 +218,7 @@ var servers = []scenario{
 	}},
 }
 
-// kubectl get, kubectl describe and kubectl dataservice why name the cause first.
+// `kubectl get`, `kubectl describe` and `kubectl dataservice why` name the cause at the start of their output.
 func TestCauses(t *testing.T) {
 	harness.Long(t)
 	disks := slowdisk.New(t)

@@ -188,7 +188,7 @@ func (d *Data) judgeNew(o *Observation) {
 	})
 	claim := "data-" + newName + "-0"
 	if o.Claim != nil {
-		d.Refused = append(d.Refused, fmt.Sprintf("claim %s exists, with the data of another database or an earlier copy: if you do not need that, delete the claim, and Secret %s-credentials", claim, newName))
+		d.Refused = append(d.Refused, fmt.Sprintf("claim %s exists, with the data of another database or an earlier copy: if you do not need this data, delete the claim, and Secret %s-credentials", claim, newName))
 	}
 	d.Objects = append(d.Objects, Object{Kind: object.ClaimKind.Kind, Name: claim, Component: newName, Action: Create, Note: "by the StatefulSet; stays when the StatefulSet is deleted"})
 	slices.SortStableFunc(d.Objects, func(a, b Object) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })

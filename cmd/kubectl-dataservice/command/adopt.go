@@ -54,7 +54,7 @@ func (p *cli) adoptCommand() *cobra.Command {
 			a.name = args[0]
 			switch {
 			case a.given() > 1:
-				return errors.New("give one of --apply, --copy, --finish and --undo")
+				return errors.New("give only one of the flags --apply, --copy, --finish and --undo")
 			case a.timeout <= 0:
 				return fmt.Errorf("--timeout %s must be above 0", a.timeout)
 			}

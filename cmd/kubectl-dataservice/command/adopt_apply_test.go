@@ -251,7 +251,7 @@ func TestAdoptionStopsAtAFailure(t *testing.T) {
 	for _, wrong := range [][]string{{"--apply", "--undo"}, {"--apply", "--timeout", "0s"}, {"--apply", "--timeout", "-1s"}} {
 		e.says(exitError, []string{wrong[len(wrong)-1]}, append([]string{"adopt", name}, wrong...)...)
 	}
-	e.says(exitError, []string{"nothing was changed (--yes answers beforehand)"}, "adopt", name, "--apply", "--original-stopped")
+	e.says(exitError, []string{"nothing was changed: answer yes, or give --yes"}, "adopt", name, "--apply", "--original-stopped")
 	e.says(exitNo, []string{"--original-stopped"}, "adopt", name, "--apply", "--yes")
 	assert.DeepEqual(t, e.specs(), before)
 }

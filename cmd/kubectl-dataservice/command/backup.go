@@ -44,7 +44,7 @@ func (p *cli) backupCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&as, "as-name", "", "name of the DataBackup; the default is the DataService's with the time")
+	cmd.Flags().StringVar(&as, "as-name", "", "name of the DataBackup; default: the DataService's name with the time")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not follow the backup")
 	return cmd
 }

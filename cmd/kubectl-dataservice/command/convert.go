@@ -48,7 +48,7 @@ func (p *cli) convertCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the resources; - is standard input")
 	cmd.Flags().StringVar(&o.Name, "name", "", "name of the DataService; default: that of the first resource")
-	cmd.Flags().StringSliceVar(&o.Command, "command", nil, "command of the runs of CronTabs without one, its words separated by commas; default: that of the image")
+	cmd.Flags().StringSliceVar(&o.Command, "command", nil, "command for CronTabs that have none, as words separated by commas; default: the command of the image")
 	return cmd
 }
 

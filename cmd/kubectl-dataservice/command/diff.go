@@ -125,7 +125,7 @@ func (p *cli) diff(ctx context.Context, c *cluster, name, file string) (*plugin.
 		wanted.UID, wanted.Status = live.UID, live.Status
 	}
 	if wanted.Spec.Paused {
-		notes = append(notes, "the DataService is paused: nothing of this is done until it is resumed")
+		notes = append(notes, "the DataService is paused: the operator makes no change until the DataService is resumed")
 	}
 	d, err := c.compute(ctx, wanted)
 	if err != nil {

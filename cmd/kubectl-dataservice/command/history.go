@@ -99,7 +99,7 @@ func (p *cli) rollbackCommand() *cobra.Command {
 			return p.rollback(cmd.Context(), c, args[0], r)
 		},
 	}
-	cmd.Flags().Int64Var(&r.to, "to", 0, "the revision, as history lists it")
+	cmd.Flags().Int64Var(&r.to, "to", 0, "number of the revision, as the command history lists it")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the changes without making them")
 	cmd.Flags().BoolVar(&r.evenIfManaged, "even-if-managed", false, "write the spec although a tool manages the DataService and will revert it")
@@ -121,7 +121,7 @@ func (p *cli) rollback(ctx context.Context, c *cluster, name string, r rollback)
 		return err
 	}
 	if from, to := plugin.Downgrade(ds, spec); from != "" && !r.allowDowngrade {
-		return fmt.Errorf("revision %d has MySQL %s, and the data was written by %s, which an older one may not open: choose another revision, or --allow-database-downgrade",
+		return fmt.Errorf("revision %d has MySQL %s, and MySQL %s wrote the data, which an older MySQL may not open: choose another revision, or give --allow-database-downgrade",
 			entry.Number, to, from)
 	}
 	if err := p.foreseeRollback(ctx, c, ds, entry, spec, kept); err != nil {
@@ -143,7 +143,7 @@ func (p *cli) rollback(ctx context.Context, c *cluster, name string, r rollback)
 		return err
 	}
 	return p.print(fmt.Sprintf("%s goes back to revision %d; 'kubectl dataservice status %s -w' shows the progress.\n"+
-		"Your file still has the later spec: change it too, or the next apply brings that back.\n", name, entry.Number, name) + p.managed(ds))
+		"Your file still has the later spec: change the file too, or the next apply of the file restores the later spec.\n", name, entry.Number, name) + p.managed(ds))
 }
 
 // foreseeRollback prints the changes that the operator would make.
@@ -184,7 +184,7 @@ func (p *cli) ask(question string) error {
 	}
 	answer, _ := bufio.NewReader(p.In).ReadString('\n') // no answer means no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was changed (--yes answers beforehand)")
+		return errors.New("nothing was changed: answer yes, or give --yes")
 	}
 	return nil
 }

@@ -184,9 +184,9 @@ func TestWithFewRights(t *testing.T) {
 		lacks   string
 		errOut  string
 	}{
-		{few, []string{"version"}, []string{"writer    unknown: you may not list Deployment, StatefulSet\n"}, "none of", ""},
-		{some, []string{"version"}, []string{"writer    0.2.0; you may not list StatefulSet\n"}, "none of", ""},
-		{none, []string{"version"}, []string{"writer    none of this namespace's objects\n"}, "may not", ""},
+		{few, []string{"version"}, []string{"writer    unknown: you may not list Deployment, StatefulSet\n"}, "none:", ""},
+		{some, []string{"version"}, []string{"writer    0.2.0; you may not list StatefulSet\n"}, "none:", ""},
+		{none, []string{"version"}, []string{"writer    none: this namespace has no Deployment or StatefulSet of the operator\n"}, "may not", ""},
 		{few, []string{"version", "-o", "json"}, []string{`"refused": [`, `"StatefulSet"`}, `"writer"`, ""},
 		{few, []string{"events", "platform"}, []string{"about platform"}, "auth-0", "note: you may not list ConfigMap, CronJob, "},
 		{few, []string{"events", "platform"}, nil, "other-0", "pods: their events may be missing\n"},

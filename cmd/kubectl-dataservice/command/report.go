@@ -73,7 +73,7 @@ func (p *cli) reportCommand() *cobra.Command {
 			return p.print(fmt.Sprintf("%s: %d files; %d could not be read (not-read.txt)\n", file, len(r.files), len(r.unread)))
 		},
 	}
-	cmd.Flags().StringVarP(&file, "output", "o", "", "the file to write; NAME-report.tar.gz if not given")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "the file to write; default: NAME-report.tar.gz")
 	cmd.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
 	return cmd
 }

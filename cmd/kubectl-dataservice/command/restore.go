@@ -53,7 +53,7 @@ func (p *cli) restoreCommand() *cobra.Command {
 			}
 			if w.backup == "" && w.toTime == "" && w.toPosition == "" {
 				if w.database != "" || w.name != "" {
-					return errors.New("which backup? --backup latest takes the newest one, --to-time a moment")
+					return errors.New("which backup? Give --backup latest for the newest backup, or --to-time for a moment")
 				}
 				return p.listRestores(cmd.Context(), c, ds)
 			}
@@ -68,10 +68,10 @@ func (p *cli) restoreCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&w.backup, "backup", "", "ID of the backup, or latest")
-	cmd.Flags().StringVar(&w.toTime, "to-time", "", "moment up to which the archive is replayed, such as 2026-01-02T15:30:00Z, or latest; with pointInTime")
-	cmd.Flags().StringVar(&w.toPosition, "to-position", "", "place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of --to-time; with the ID of a backup")
-	cmd.Flags().StringVar(&w.database, "database", "", "keep the volume, for a database of this name; without it, a rehearsal")
-	cmd.Flags().StringVar(&w.name, "as-name", "", "name of the DataRestore; the default is the DataService's with the time")
+	cmd.Flags().StringVar(&w.toTime, "to-time", "", "moment up to which the archive is replayed, such as 2026-01-02T15:30:00Z, or latest; needs spec.mysql.backup.pointInTime")
+	cmd.Flags().StringVar(&w.toPosition, "to-position", "", "place in the binary log (FILE:OFFSET) up to which the archive is replayed, instead of --to-time; needs --backup with the ID of a backup")
+	cmd.Flags().StringVar(&w.database, "database", "", "keep the restored volume for a database of this name; without this flag, the restore is a rehearsal")
+	cmd.Flags().StringVar(&w.name, "as-name", "", "name of the DataRestore; default: the DataService's name with the time")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not follow the restore")
 	return cmd
 }
@@ -88,10 +88,10 @@ func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRe
 		return nil, fmt.Errorf("DataService %s has no archive to replay up to %s: without spec.mysql.backup.pointInTime, only --backup can be given", ds.Name, end)
 	}
 	if w.toPosition != "" && w.toTime != "" {
-		return nil, errors.New("--to-position and --to-time cannot both be given: the archive is replayed up to one of them")
+		return nil, errors.New("--to-position and --to-time cannot both be given: remove one of these two flags")
 	}
 	if w.toPosition != "" && (w.backup == "" || w.backup == latest) {
-		return nil, errors.New("which backup? --to-position needs --backup with an ID, because a position is of one log")
+		return nil, errors.New("which backup? --to-position needs --backup with an ID, because a position is valid in one binary log only")
 	}
 	name := w.name
 	if name == "" {

@@ -85,14 +85,14 @@ func TestRestoreOfNothing(t *testing.T) {
 		args []string
 		kind string // kind of mysql in the status
 	}{
-		"declare spec.mysql.backup first":                             {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}, "StatefulSet"},
-		"has no archive to replay":                                    {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}, "StatefulSet"},
-		"to replay up to binlog.000002:4":                             {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-position", "binlog.000002:4"}, "StatefulSet"},
-		"which backup? --backup latest":                               {backedUp, []string{"--database", "mysql-restored"}, "StatefulSet"},
-		"cannot both be given":                                        {backedUp, []string{"--backup", anID, "--to-position", "binlog.000002:4", "--to-time", "latest"}, "StatefulSet"},
-		"needs --backup with an ID, because a position is of one log": {backedUp, []string{"--to-position", "binlog.000002:4"}, "StatefulSet"},
-		"needs --backup with an ID":                                   {backedUp, []string{"--to-position", "binlog.000002:4", "--backup", "latest"}, "StatefulSet"},
-		"with spec.mysql.restoreFrom":                                 {backedUp, []string{"--backup", "latest"}, "Managed"},
+		"declare spec.mysql.backup first":    {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}, "StatefulSet"},
+		"has no archive to replay":           {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}, "StatefulSet"},
+		"to replay up to binlog.000002:4":    {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-position", "binlog.000002:4"}, "StatefulSet"},
+		"which backup? Give --backup latest": {backedUp, []string{"--database", "mysql-restored"}, "StatefulSet"},
+		"cannot both be given":               {backedUp, []string{"--backup", anID, "--to-position", "binlog.000002:4", "--to-time", "latest"}, "StatefulSet"},
+		"needs --backup with an ID, because a position is valid in one binary log only": {backedUp, []string{"--to-position", "binlog.000002:4"}, "StatefulSet"},
+		"needs --backup with an ID":   {backedUp, []string{"--to-position", "binlog.000002:4", "--backup", "latest"}, "StatefulSet"},
+		"with spec.mysql.restoreFrom": {backedUp, []string{"--backup", "latest"}, "Managed"},
 	} {
 		ds := platform(c.spec)
 		ds.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: c.kind}}

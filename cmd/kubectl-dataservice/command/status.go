@@ -37,7 +37,7 @@ func (p *cli) statusCommand() *cobra.Command {
 			s := &statusView{cli: p, cluster: c, all: all}
 			if len(args) == 1 {
 				if all {
-					return fmt.Errorf("a name and --all-namespaces exclude one another")
+					return fmt.Errorf("give a name or --all-namespaces, not both")
 				}
 				s.name = args[0]
 			}

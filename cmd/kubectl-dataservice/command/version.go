@@ -72,7 +72,7 @@ func (c *cluster) versions(ctx context.Context) (versions, error) {
 }
 
 func (v versions) text() string {
-	writer := cmp.Or(v.Writer, "none of this namespace's objects")
+	writer := cmp.Or(v.Writer, "none: this namespace has no Deployment or StatefulSet of the operator")
 	if refused := "you may not list " + strings.Join(v.Refused, ", "); len(v.Refused) > 0 && v.Writer != "" {
 		writer += "; " + refused
 	} else if len(v.Refused) > 0 {

@@ -259,11 +259,11 @@ func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	}
 	for i := range list.Items {
 		if s := &list.Items[i]; slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == port }) {
-			d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("Service %s in namespace %s has node port %d: choose another one, or none", s.Name, s.Namespace, port))
+			d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("Service %s in namespace %s has node port %d: choose another node port, or set none", s.Name, s.Namespace, port))
 			return
 		}
 	}
-	d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("choose another node port than %d: a Service has it that you may not read", port))
+	d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("choose another node port than %d: a Service that you may not read uses this one", port))
 }
 
 // shownKinds lists the kinds of objects that have a state.

@@ -114,7 +114,7 @@ func Convert(data []byte, o Options) (*Result, error) {
 		case converter.isList:
 			spec[converter.field] = append(list, entry)
 		case spec[converter.field] != nil:
-			return nil, s.mistake("kind", "a DataService has one replica set of MongoDB: leave one in the file")
+			return nil, s.mistake("kind", "a DataService has one replica set of MongoDB: keep only one MongoDB in the file")
 		default:
 			spec[converter.field] = entry
 		}
@@ -225,7 +225,7 @@ func (s *source) fields(known ...string) (map[string]any, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec)) {
 		if !slices.Contains(known, name) {
-			s.note("spec."+name, "the kind has no such field, as far as is known")
+			s.note("spec."+name, "the kind has no such field that this command knows")
 		}
 	}
 	return spec, nil

@@ -41,7 +41,7 @@ func TestFields(t *testing.T) {
 	admitter, err := admit.New()
 	assert.NilError(t, err)
 	for _, row := range []struct{ given, has, note string }{
-		{appHead + "spec: {image: a}", "image: a", "spec.ports: it has none"},
+		{appHead + "spec: {image: a}", "image: a", "spec.ports: the resource has no ports"},
 		{appHead + "spec: {image: a, size: 0}", "replica: 0", ""},
 		{appHead + "spec: {image: a, replicas: 3}", "replica: 3", ""},
 		{appHead + "spec: {image: a, size: null, resources: {}, envs: null, ports: []}", "name: a", ""},
@@ -81,7 +81,7 @@ func TestFields(t *testing.T) {
 		{mongo + ", security: {authentication: {ignoreUnknownUsers: false}}}", "name: a", "spec.security.authentication.ignoreUnknownUsers: it is true"},
 		{mongo + ", statefulSet: {metadata: {labels: {a: b}}, spec: {template: {spec: {nodeSelector: {disk: ssd}}}}}}", "disk: ssd", "spec.statefulSet.metadata: labels"},
 		{mongo + ", statefulSet: {spec: {volumeClaimTemplates: [{metadata: {name: data-volume}, spec: {resources: {requests: {storage: 50G}}}}]}}}", "size: 50G", ""},
-		{mongo + ", statefulSet: {spec: {serviceName: b, volumeClaimTemplates: [{metadata: {name: data-volume}, spec: {storageClassName: fast}}]}}}", "storageClassName: fast", "spec.statefulSet.spec.serviceName: the StatefulSet is as"},
+		{mongo + ", statefulSet: {spec: {serviceName: b, volumeClaimTemplates: [{metadata: {name: data-volume}, spec: {storageClassName: fast}}]}}}", "storageClassName: fast", "spec.statefulSet.spec.serviceName: a DataService cannot change"},
 		{mongo + ", statefulSet: {spec: {volumeClaimTemplates: [{metadata: {name: logs-volume}}]}}}", "name: a", "spec.statefulSet.spec.volumeClaimTemplates[0]: the volume logs-volume has no field"},
 		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: app.example.com/v1alpha1, kind: AppService, metadata: {name: a}, spec: {image: b}}]", "image: b", ""},
 	} {

@@ -115,7 +115,7 @@ func (s *source) mongoDBUsers(users []mongoDBUser, entry map[string]any) {
 			s.note(path+".roles", "the account of the services may read and write its database, and administer its collections and indexes")
 		}
 		if slices.Contains([]string{"admin", "local", "config"}, u.DB) || !mongoDBDatabase.MatchString(u.DB) {
-			s.note(path+".db", "'%s' cannot be the database of the services: set mongodb.database if it is not %s", u.DB, values.MongoDBAccount)
+			s.note(path+".db", "'%s' cannot be the database of the services: set mongodb.database, unless the services use database %s", u.DB, values.MongoDBAccount)
 		} else {
 			entry["database"] = u.DB
 		}
@@ -140,12 +140,12 @@ func (s *source) mongoDBRest(spec *mongoDBSpec) {
 		path, reason string
 		isGiven      bool
 	}{
-		{"spec.arbiters", "there are none: all members have the data", spec.Arbiters > 0},
-		{"spec.featureCompatibilityVersion", "that of the version is used", spec.FeatureCompatibilityVersion != ""},
+		{"spec.arbiters", "a DataService has no arbiters: all members have the data", spec.Arbiters > 0},
+		{"spec.featureCompatibilityVersion", "the server uses the value of its version", spec.FeatureCompatibilityVersion != ""},
 		{"spec.security.tls", "connections are not encrypted: " + own, enabled},
 		{"spec.security.roles", "there are no custom roles: " + own, len(spec.Security.Roles) > 0},
 		{"spec.security.authentication.modes", "it is SCRAM: " + own, slices.ContainsFunc(auth.Modes, func(m string) bool { return m == "X509" }) || auth.AgentMode == "X509" || len(auth.AgentCertificateSecret) > 0},
-		{"spec.security.authentication.ignoreUnknownUsers", "it is true: accounts that the resource does not name are left as they are", auth.IgnoreUnknownUsers != nil && !*auth.IgnoreUnknownUsers},
+		{"spec.security.authentication.ignoreUnknownUsers", "its value is true: MongoDB's operator does not change accounts that the resource does not name", auth.IgnoreUnknownUsers != nil && !*auth.IgnoreUnknownUsers},
 		{"spec.replicaSetHorizons", own, len(spec.ReplicaSetHorizons) > 0},
 		{"spec.agent", "the agent's settings are those of MongoDB's operator", len(spec.Agent) > 0},
 		{"spec.automationConfig", own, len(spec.AutomationConfig) > 0},
@@ -176,7 +176,7 @@ func (s *source) mongoDBPods(set *mongoDBStatefulSet, entry map[string]any) erro
 			}
 			s.mongoDBVolumes(claims, entry)
 		default:
-			s.note("spec.statefulSet.spec."+name, "the StatefulSet is as MongoDB's operator makes it")
+			s.note("spec.statefulSet.spec."+name, "a DataService cannot change this field of the StatefulSet that MongoDB's operator creates")
 		}
 	}
 	return nil
@@ -186,7 +186,7 @@ func (s *source) mongoDBVolumes(claims []corev1.PersistentVolumeClaim, entry map
 	for i := range claims {
 		claim := &claims[i]
 		if claim.Name != "data-volume" {
-			s.note(fmt.Sprintf("spec.statefulSet.spec.volumeClaimTemplates[%d]", i), "the volume %s has no field: a volume for logs has 2G", claim.Name)
+			s.note(fmt.Sprintf("spec.statefulSet.spec.volumeClaimTemplates[%d]", i), "a DataService has no field for the volume %s: a volume for logs has 2G", claim.Name)
 			continue
 		}
 		storage := map[string]any{}

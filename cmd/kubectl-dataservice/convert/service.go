@@ -26,7 +26,7 @@ func appService(s *source, _ Options) (map[string]any, error) {
 	if _, isGiven := spec[count]; !isGiven {
 		count = "replicas"
 	} else if _, isGiven := spec["replicas"]; isGiven {
-		return nil, s.mistake("spec.replicas", "may not be set together with spec.size: remove one of them")
+		return nil, s.mistake("spec.replicas", "may not be set together with spec.size: remove spec.replicas or spec.size")
 	}
 	return s.service(spec, count)
 }
@@ -160,7 +160,7 @@ func (s *source) ports(spec, entry map[string]any) error {
 		return err
 	}
 	if len(items) == 0 {
-		s.note("spec.ports", "it has none, so there is no Service")
+		s.note("spec.ports", "the resource has no ports, so there is no Service")
 		return nil
 	}
 	entry["serviceType"] = "NodePort"
@@ -198,7 +198,7 @@ func (s *source) ports(spec, entry map[string]any) error {
 // port converts one port.
 func (s *source) port(path string, port *corev1.ServicePort) map[string]any {
 	if port.AppProtocol != nil {
-		s.note(path+".appProtocol", "a port of a DataService has none: set appProtocol of the component if it is the first port")
+		s.note(path+".appProtocol", "a port of a DataService has no appProtocol: if this is the first port, set appProtocol of the component")
 	}
 	if port.TargetPort.Type == intstr.String && port.TargetPort.StrVal != "" {
 		s.note(path+".targetPort", "no container has a port of the name %q: the number of the port is used", port.TargetPort.StrVal)

@@ -62,13 +62,13 @@ A file of the user with the same path replaces it.
 {{- if not (get . "dir") }}{{ $_ := set $mount "subPath" .file }}{{ end }}
 {{- $mounts = append $mounts $mount }}
 {{- else if $settings }}
-{{- fail (printf "%s: configFiles replaces %s, in which config sets values: give one of the two" $c.name .mountPath) }}
+{{- fail (printf "%s: configFiles replaces %s, in which config sets values: remove config, or this file from configFiles" $c.name .mountPath) }}
 {{- end }}
 {{- end }}
 {{- range $suffix, $map := $maps }}
 {{- include "common.configMap" (dict "component" $c "suffix" $suffix "data" $map.data "quoted" $map.quoted) }}
 {{- end }}
-{{- if and $config (not $used) }}{{ fail (printf "%s: config is given, but no file takes it" $c.name) }}{{ end }}
+{{- if and $config (not $used) }}{{ fail (printf "%s: config is given, but the component has no file for it" $c.name) }}{{ end }}
 {{- if $users }}
 {{- $more := dict "component" . "mounts" $mounts "volumes" $volumes "sum" $sum }}
 {{- include "common.userFiles" $more }}

@@ -95,26 +95,26 @@ func TestContradictions(t *testing.T) {
 			"{auth: {dependsOn: [oracle]}, proxy: {}}", "spec.auth.dependsOn", `"oracle" is not declared: declare it in the spec, or remove it here; declared are proxy`,
 		},
 		"itself": {
-			"{auth: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> auth: remove one of these from dependsOn",
+			"{auth: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> auth: remove one of these components from dependsOn",
 		},
 		"two": {
-			"{auth: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> proxy -> auth: remove one of these from dependsOn",
+			"{auth: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> proxy -> auth: remove one of these components from dependsOn",
 		},
 		"three": {
 			"{auth: {dependsOn: [ds-adapter]}, ds-adapter: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn",
-			"components wait for one another: auth -> ds-adapter -> proxy -> auth: remove one of these from dependsOn",
+			"components wait for one another: auth -> ds-adapter -> proxy -> auth: remove one of these components from dependsOn",
 		},
 		"middleware and service": {
-			"{mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these from dependsOn",
+			"{mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these components from dependsOn",
 		},
 		"the table's edge is not to blame": {
-			"{proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: proxy -> web -> proxy: remove one of these from dependsOn",
+			"{proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: proxy -> web -> proxy: remove one of these components from dependsOn",
 		},
 		"a cycle behind a component that is in none": {
-			"{auth: {dependsOn: [web]}, proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: web -> proxy -> web: remove one of these from dependsOn",
+			"{auth: {dependsOn: [web]}, proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: web -> proxy -> web: remove one of these components from dependsOn",
 		},
 		"one after the other": {
-			"{rollout: {order: Sequential}, mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these from dependsOn",
+			"{rollout: {order: Sequential}, mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these components from dependsOn",
 		},
 		"the same name": {
 			"{auth: {name: a}, proxy: {name: a}}", "spec.proxy.name", `must be unique: "a" is already the name of spec.auth`,
@@ -135,7 +135,7 @@ func TestContradictions(t *testing.T) {
 			"{auth: {name: a}, additionalServices: [{name: a}]}", "spec.additionalServices[a].name", `must be unique: "a" is already the name of spec.auth`,
 		},
 		"services of one's own": {
-			"{additionalServices: [{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]}", "spec.additionalServices[a].dependsOn", "components wait for one another: a -> b -> a: remove one of these from dependsOn",
+			"{additionalServices: [{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]}", "spec.additionalServices[a].dependsOn", "components wait for one another: a -> b -> a: remove one of these components from dependsOn",
 		},
 		"uuc, which is a third party by default": {
 			"{uuc: {}}", "spec.uuc.thirdParty", "must be set for kind ThirdParty, with the url of the middleware",

@@ -278,5 +278,5 @@ func cycleError(components []Component, done map[dsv1.ComponentName]bool) error 
 			break
 		}
 	}
-	return render.FieldError(byName[culprit].Path+".dependsOn", "components wait for one another: %s: remove one of these from dependsOn", strings.Join(cycle, " -> "))
+	return render.FieldError(byName[culprit].Path+".dependsOn", "components wait for one another: %s: remove one of these components from dependsOn", strings.Join(cycle, " -> "))
 }

@@ -22,7 +22,7 @@ const (
 // component: with 200 components, 1 MB of such fields becomes 200 MB, more than the operator's memory limit.
 const (
 	maxInput     = 4 << 20
-	tooMuchInput = "too large: its components get more than 4 MiB of fields in all, and defaults and networkPolicy count once for each component: shorten those two, or split the DataService"
+	tooMuchInput = "too large: its components get more than 4 MiB of fields in all, and defaults and networkPolicy count once for each component: shorten defaults and networkPolicy, or split the DataService"
 )
 
 // maxSettings limits the settings of all components together. (Each setting is written to a file separately.)

@@ -30,7 +30,7 @@ const KubeVersion = "v1.36.0"
 func Run(args []string, stdin io.Reader, stdout io.Writer) error {
 	flags := flag.NewFlagSet("render", flag.ContinueOnError)
 	file := flags.String("f", "-", "file with the DataService; - for standard input")
-	namespace := flags.String("namespace", "default", "namespace, where the file names none")
+	namespace := flags.String("namespace", "default", "namespace, if the file names none")
 	version := flags.String("kube-version", KubeVersion, "version of Kubernetes to render for")
 	if err := flags.Parse(args); err != nil {
 		return err

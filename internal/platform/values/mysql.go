@@ -128,7 +128,7 @@ func mysqlImage(in Input, m *dsv1.MySQL) string {
 // notReplicated are the fields that a MySQLCluster lacks, with the alternatives.
 var notReplicated = []struct{ field, instead string }{
 	{"initScripts", "run the scripts in the database: after a loss of the primary it could not be proven that they ran exactly once"},
-	{"acceptLoss", "it is for switches between databases of one server; replication.acceptLoss is that of several members"},
+	{"acceptLoss", "it is for switches between databases of one server; for several members, use replication.acceptLoss"},
 	{"command", ""}, {"args", "use config"}, {"configFiles", "use config"}, {"probes", ""}, {"nodePort", "use serviceType NodePort, and read the assigned port from the Service"}, {"serviceLabels", ""},
 	{"env", inTemplate}, {"envs", inTemplate}, {"envFrom", inTemplate}, {"volumes", inTemplate}, {"volumeMounts", inTemplate}, {"initContainers", inTemplate},
 	{"sidecars", inTemplate}, {"serviceAccountName", inTemplate}, {"securityContext", inTemplate}, {"podSecurityContext", inTemplate},
@@ -162,13 +162,13 @@ func checkReplicated(c *component.Component, fields map[string]any) error {
 	case len(c.ObjectName) > longestName:
 		return render.FieldError(c.Path+".name", "must have at most %d characters for a mysql of several members: it becomes a part of the names of Services and pods", longestName)
 	case m.ImportFrom != nil && m.Image == "":
-		return render.FieldError(c.Path+".image", "must be set for an import into several members: one server of it makes the copy and becomes the first member")
+		return render.FieldError(c.Path+".image", "must be set for an import into several members: a server with this image makes the copy and becomes the first member")
 	case m.Port != nil && *m.Port != mysqlPort:
 		return refuse("port", "the port is 3306")
 	case m.ServiceType == "Headless":
 		return render.FieldError(c.Path+".serviceType", "may not be 'Headless' for a mysql of several members: Service %s-headless has the names of their pods", c.ObjectName)
 	case m.ImagePullPolicy != "" && m.ImagePullPolicy != corev1.PullIfNotPresent:
-		return render.FieldError(c.Path+".imagePullPolicy", "must be IfNotPresent for a mysql of several members: use podTemplate for another one")
+		return render.FieldError(c.Path+".imagePullPolicy", "must be IfNotPresent for a mysql of several members: set another policy in podTemplate")
 	case m.Storage.Retention == dsv1.RetentionDelete:
 		return render.FieldError(c.Path+".storage.retention", "must be Retain for a mysql of several members: their volumes are always kept")
 	case m.Storage.AccessMode != "" && m.Storage.AccessMode != string(corev1.ReadWriteOnce):

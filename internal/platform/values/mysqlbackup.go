@@ -102,9 +102,9 @@ func checkMembersBackup(c *component.Component) error {
 	case b.PointInTime != nil && cmp.Or(b.PointInTime.DaysOnServer, defaultDaysOnServer) != defaultDaysOnServer:
 		return refuse("pointInTime.daysOnServer", "members keep their log for 30 days, or as long as binlog_expire_logs_seconds in config")
 	case b.Verify != nil && b.Verify.Size != "":
-		return refuse("verify.size", "a check has a volume of storage.size")
+		return refuse("verify.size", "the volume of a check has the size storage.size")
 	case b.Verify != nil && b.Verify.StorageClassName != "":
-		return refuse("verify.storageClassName", "a check has a volume of storage.storageClassName")
+		return refuse("verify.storageClassName", "the volume of a check has the class storage.storageClassName")
 	}
 	return nil
 }

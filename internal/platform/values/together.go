@@ -232,7 +232,7 @@ func checkRollout(c *component.Component, v map[string]any) error {
 	case recreate && c.Kind != component.Deployment:
 		return render.FieldError(c.Path+".strategy", "may be 'Recreate' for kind Deployment only, and this is a %s: remove it", c.Kind)
 	case recreate && v["rollingUpdate"] != nil:
-		return render.FieldError(c.Path+".rollingUpdate", "may not be set when strategy is 'Recreate': remove one of the two")
+		return render.FieldError(c.Path+".rollingUpdate", "may not be set when strategy is 'Recreate': remove rollingUpdate or strategy")
 	case c.Kind == component.StatefulSet && v["rollingUpdate"] != nil:
 		return render.FieldError(c.Path+".rollingUpdate", "may not be set for kind StatefulSet, which always replaces one pod after the other: remove it")
 	case c.Kind == component.DaemonSet && v["autoscaling"] != nil:

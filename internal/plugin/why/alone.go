@@ -88,7 +88,7 @@ func (f *Facts) Self() *Object { return f.object(f.kind(), f.DataService.Name) }
 // resume returns the advice to resume a paused resource.
 func (f *Facts) resume() string {
 	if f.Resource != nil {
-		return fmt.Sprintf("set spec.%s of %s %s to false: the operator goes on", object.PauseField(f.Resource), f.kind(), f.DataService.Name)
+		return fmt.Sprintf("set spec.%s of %s %s to false: then the operator continues", object.PauseField(f.Resource), f.kind(), f.DataService.Name)
 	}
-	return "kubectl dataservice resume " + f.DataService.Name + " lets the operator go on"
+	return "resume the DataService: kubectl dataservice resume " + f.DataService.Name
 }

@@ -78,7 +78,7 @@ func Explain(f *Facts) *Diagnosis {
 	d := f.withOperator(explain(f))
 	if len(f.Refused) > 0 {
 		slices.Sort(f.Refused)
-		d.Do = append(d.Do, fmt.Sprintf("ask for the right to list %s: you may not read them, so more may be wrong than this", strings.Join(slices.Compact(f.Refused), ", ")))
+		d.Do = append(d.Do, fmt.Sprintf("ask for the right to list %s: you may not read them, so there may be more problems than this one", strings.Join(slices.Compact(f.Refused), ", ")))
 	}
 	more := ""
 	if n := len(d.Others); n > 0 {
@@ -154,7 +154,7 @@ func (f *Facts) deleting() *Diagnosis {
 	}
 	if len(ds.Finalizers) > 0 {
 		d.Cause += "; it waits for the finalizers " + strings.Join(ds.Finalizers, ", ")
-		d.Do = []string{"the operator sets no finalizer: find out who set these, and why they do not end"}
+		d.Do = []string{"the operator sets no finalizer: find out who set these finalizers, and why they are not removed"}
 	}
 	return d
 }
@@ -166,12 +166,12 @@ func (f *Facts) ending() *Diagnosis {
 		Wrong:  true,
 		Cause:  fmt.Sprintf("namespace %s is being deleted, for %s", n.Name, plugin.Age(n.DeletionTimestamp, f.Now)),
 		Object: &Object{Kind: "Namespace", Name: n.Name, Command: "kubectl describe namespace " + n.Name},
-		Do:     []string{"nothing, as a rule: Kubernetes removes what is in it; the operator starts nothing there"},
+		Do:     []string{"nothing, as a rule: Kubernetes removes the objects of the namespace; the operator creates nothing in this namespace"},
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue {
 			d.Cause += ": " + strings.TrimPrefix(c.Message, "Some content in the namespace has ")
-			d.Do = []string{"find out who set the finalizer that the message names, and why it does not end"}
+			d.Do = []string{"find out who set the finalizer that the message names, and why it is not removed"}
 		}
 	}
 	return d
@@ -199,7 +199,7 @@ func (f *Facts) notSeen() *Diagnosis {
 	}
 	if f.Now.Sub(when.Time) < reports {
 		d.Cause = fmt.Sprintf("nothing is wrong yet: generation %d was written %s ago, and the operator has not reported on it", ds.Generation, plugin.Age(when, f.Now))
-		d.Do = []string{"ask again in some seconds"}
+		d.Do = []string{"run the command again in some seconds"}
 		return d
 	}
 	d.Wrong = true
@@ -209,7 +209,7 @@ func (f *Facts) notSeen() *Diagnosis {
 		o := f.Operator.Deployment
 		d.Object = &Object{Kind: o.GetKind(), Name: o.GetName(), Elsewhere: true, Command: plugin.Look(o.GetNamespace(), o.GetKind(), o.GetName())}
 	}
-	d.Do = []string{"start the operator, or read its log: it names what it lacks; what runs already goes on running: " +
+	d.Do = []string{"start the operator, or read its log, which names the problem; running pods keep running: " +
 		"kubectl get deployments --all-namespaces -l app.kubernetes.io/name=d3os-operator"}
 	return d
 }

@@ -20,7 +20,7 @@ var onImport = map[string]string{
 	dsv1.ReasonImportFollowing:      "stop everything that writes to the source, then set `mysql.importFrom.cutOver` to true: docs/mysql.md, Import",
 	dsv1.ReasonImportWaiting:        "stop everything that writes to the source, then set `mysql.importFrom.cutOver` to true; a copy that is not equal is refused: docs/mysql.md, Import",
 	string(contract.ReasonMismatch): "stop all writes to the source, then set `mysql.importFrom.cutOver` to false, which begins another copy",
-	string(contract.ReasonBusy):     "stop what the message names at the source; the cut-over goes on by itself",
+	string(contract.ReasonBusy):     "stop the work at the source that the message names; the cut-over continues by itself",
 }
 
 // importing explains a database that is being copied from a running server. It returns nil if there is none.
@@ -31,7 +31,7 @@ func (f *Facts) importing(blamed *dsv1.ComponentStatus) *Diagnosis {
 	}
 	next, known := onImport[c.Reason]
 	if !known {
-		next = "correct what the message names; the import goes on by itself: docs/mysql.md, Import"
+		next = "correct what the message names; the import continues by itself: docs/mysql.md, Import"
 	}
 	if isCopy := c.Reason == dsv1.ReasonImportFollowing || c.Reason == dsv1.ReasonImportWaiting; isCopy && f.adoptsDatabase() {
 		next = "cut over, or give the copy up: `kubectl dataservice adopt " + f.DataService.Name + " --finish`, or `--undo`"
