@@ -76,7 +76,7 @@ func archiveLog(arguments []string) int {
 	c.writes()
 	o := binlog.Options{}
 	how := c.archives(&o.Interval, &o.MaxBytes)
-	id := c.Uint("server-id", 0, "the archive's server id among the server's replicas; 0: a random one")
+	id := c.Uint("server-id", 0, "the archive's server id among the server's replicas; 0: a random id")
 	return c.command(arguments, func(ctx context.Context, _ *contract.Result) (err error) {
 		if o.Server, err = c.login(); err != nil {
 			return err

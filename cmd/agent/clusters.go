@@ -85,7 +85,7 @@ func restoreEtcd(arguments []string) int {
 	server := etcd.Server{Pod: os.Getenv("POD_NAME"), Namespace: os.Getenv("POD_NAMESPACE"), UID: t.UID, IP: os.Getenv("POD_IP"), Pods: 1}
 	c.StringVar(&t.Volume, "volume", "", "root of the empty volume")
 	c.StringVar(&t.Data, "data", "etcd", "folder of the data within the volume")
-	c.StringVar(&t.Notes, "notes", "", "folder that lives as long as the pod")
+	c.StringVar(&t.Notes, "notes", "", "folder that is kept as long as the pod exists")
 	c.StringVar(&server.Domain, "domain", "", "suffix of the pods' names in DNS")
 	c.BoolFunc("peer-tls", "members have certificates for each other", func(string) error {
 		server.PeerTLS = "yes"

@@ -55,7 +55,7 @@ func runCron(args []string) int {
 func parseCron(args []string) (o *cronOptions, check bool, err error) {
 	o = &cronOptions{}
 	flags := flag.NewFlagSet("agent cron", flag.ContinueOnError)
-	flags.StringVar(&o.schedule, "schedule", "", "schedule with six fields; the first one is the second")
+	flags.StringVar(&o.schedule, "schedule", "", "schedule with six fields; the first field has the seconds")
 	flags.StringVar(&o.zone, "time-zone", "", "time zone of the schedule, such as Europe/Berlin; empty: UTC")
 	flags.StringVar(&o.listen, "listen", os.Getenv("D3OS_CRON_LISTEN"), "host:port of /ready and /metrics; default: $D3OS_CRON_LISTEN")
 	policy := flags.String("concurrency-policy", string(cron.Forbid), "Allow, Forbid or Replace, as for a CronJob")

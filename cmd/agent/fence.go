@@ -17,7 +17,7 @@ func fenceServer(arguments []string) int {
 	c.server()
 	f := importer.Fence{}
 	c.DurationVar(&f.Wait, "wait", 10*time.Second, "maximum time for which --close waits for statements that write, and other statements wait for --close")
-	c.BoolVar(&f.KeepReadOnly, "keep-read-only", false, "leave read_only on, for --open")
+	c.BoolVar(&f.KeepReadOnly, "keep-read-only", false, "with --open: leave read_only on")
 	closes := c.Bool("close", false, "stop the writes of all accounts")
 	opens := c.Bool("open", false, "allow writes again")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {

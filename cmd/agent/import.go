@@ -34,7 +34,7 @@ func importServer(arguments []string) int {
 	more := c.configured()
 	birth := c.Bool("birth", false, "succeed without an import if the volume has or had a database, or if --record expects one")
 	expected := c.String("record", "", "folder with the operator's record, for --birth")
-	cutOver := c.String("cut-over", "", "file that requests the end of the import by the text cut-over; the accepted loss of the source may follow that word")
+	cutOver := c.String("cut-over", "", "file that ends the import when it has the word cut-over; the accepted loss of the source may follow that word")
 	listen := c.String("listen", "", "host:port at which /state has the progress of the import")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		done, err := c.imports(ctx, &o, *more, *birth, *expected)

@@ -163,7 +163,7 @@ func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *
 		return nil, nil, err
 	}
 	if aside != "" {
-		fmt.Fprintf(os.Stderr, "the first start of the server was interrupted before a database was created: it starts over; its files are in %s\n", aside)
+		fmt.Fprintf(os.Stderr, "the first start of the server was interrupted before a database was created: the server starts over; its former files are in %s\n", aside)
 	}
 	if q.Server, err = serverVersion(server); err != nil {
 		fmt.Fprintln(os.Stderr, "the version of the server is unknown and is not compared:", err)

@@ -33,7 +33,7 @@ func startMember(args []string) int {
 	flags.StringVar(&a.Volume, "volume", "", "root of the volume")
 	flags.StringVar(&a.Data, "data", "etcd", "folder of the data within the volume")
 	flags.StringVar(&a.Ticket, "ticket", "", "file with the pod's ticket")
-	flags.StringVar(&a.Notes, "notes", "", "folder that lives as long as the pod")
+	flags.StringVar(&a.Notes, "notes", "", "folder that is kept as long as the pod exists")
 	flags.StringVar(&a.Record, "record", "", "folder with a file for each pod with the last known position of its data")
 	flags.StringVar(&server.Domain, "domain", "", "suffix of the pods' names in DNS")
 	flags.IntVar(&server.Pods, "pods", 9, "maximum number of pods of the StatefulSet")

@@ -25,7 +25,7 @@ func backupMySQL(arguments []string) int {
 	r := mysqlsnapshot.Run{Cluster: mysqlsnapshot.Cluster{Port: mysqlmember.Port, ServerPort: 3306}}
 	cluster := c.String("cluster", "", "name of the database, with which the names of its pods begin")
 	domain := c.String("domain", "", "suffix of the pods' DNS names, such as my-db-headless.default.svc")
-	c.IntVar(&r.Members, "members", 5, "how many members there may be")
+	c.IntVar(&r.Members, "members", 5, "maximum number of members")
 	c.StringVar(&r.TLS, "tls", "", "folder with the certificate of a client of the agents: tls.crt, tls.key, ca.crt")
 	c.StringVar(&r.Scratch, "scratch", "", "folder with room for the whole database; the files made there are removed at the end. The password of the account that copies is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
@@ -126,7 +126,7 @@ func archiveMySQL(arguments []string) int {
 	a := mysqlsnapshot.Archive{Cluster: mysqlsnapshot.Cluster{Port: mysqlmember.Port, ServerPort: 3306}}
 	cluster := c.String("cluster", "", "name of the database, with which the names of its pods begin")
 	domain := c.String("domain", "", "suffix of the pods' DNS names, such as my-db-headless.default.svc")
-	c.IntVar(&a.Members, "members", 5, "how many members there may be")
+	c.IntVar(&a.Members, "members", 5, "maximum number of members")
 	c.StringVar(&a.TLS, "tls", "", "folder with the certificate of a client of the agents: tls.crt, tls.key, ca.crt. The password of the account that archives is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
 	how := c.archives(&a.Interval, &a.MaxBytes)
 	c.IntVar(&a.MaxFile, "file-bytes", 128<<20, "size at which a file ends; old files are removed as a whole")

@@ -55,11 +55,11 @@ func (r *archiveReport) reached(ctx context.Context, s store.Store, h manifest.H
 	}
 	base, err := catalogue.Base(ctx, s, h)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error: look for the backup that the archive continues:", err)
+		fmt.Fprintln(os.Stderr, "error: find the backup that the archive continues:", err)
 		return // keep the known backup; the next call reads again
 	}
 	if base == "" {
-		fmt.Fprintf(os.Stderr, "no backup lies on timeline %s yet, so no moment of it can be restored: make a backup\n", h.Timeline)
+		fmt.Fprintf(os.Stderr, "no backup belongs to timeline %s yet, so no moment of the timeline can be restored: make a backup\n", h.Timeline)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *archiveReport) status() (contract.Archive, string) {
 	case time.Since(r.at) > r.late:
 		return a, "the archive is late: it has not reached the end of the binary log since " + r.at.UTC().Format(time.RFC3339)
 	case r.base == "":
-		return a, "no backup lies on timeline " + r.head.Timeline + ", or another private key decrypts it: make a backup"
+		return a, "no backup belongs to timeline " + r.head.Timeline + ", or another private key decrypts it: make a backup"
 	}
 	return a, ""
 }

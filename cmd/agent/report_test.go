@@ -29,7 +29,7 @@ func TestArchiveReport(t *testing.T) {
 	}{
 		"nothing was archived":  {time.Time{}, "a", "nothing was archived yet"},
 		"it is late":            {time.Now().Add(-2 * time.Hour), "a", "the archive is late"},
-		"it continues nothing":  {time.Now(), "", "no backup lies on timeline " + head.Timeline},
+		"it continues nothing":  {time.Now(), "", "no backup belongs to timeline " + head.Timeline},
 		"the end of it is near": {time.Now(), "a", ""},
 	} {
 		r := &archiveReport{late: time.Hour, head: head, at: c.at, base: c.base}
@@ -63,7 +63,7 @@ func TestArchiveAnswers(t *testing.T) {
 	empty, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
 	r.reached(t.Context(), empty, manifest.Head{Timeline: "20260102T150405Z-0a1b2c3d", Time: time.Unix(1_800_000_000, 0).UTC()})
-	if got := ask("/ready"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "no backup lies on timeline") {
+	if got := ask("/ready"); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "no backup belongs to timeline") {
 		t.Error(got)
 	}
 	if got := ask("/metrics"); !strings.Contains(got, "\nmysql_archive_reached_timestamp_seconds 1800000000.000\n") {

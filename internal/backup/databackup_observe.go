@@ -75,7 +75,7 @@ func (r Reader) membersSource(ctx context.Context, of Of) (*Source, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look whose MySQLCluster %s is: %w", ref.Name, err)
+			return nil, fmt.Errorf("find the owner of MySQLCluster %s: %w", ref.Name, err)
 		}
 		if owner := metav1.GetControllerOfNoCopy(cluster); owner != nil && owner.Kind == of.Kind.Kind && owner.Name == of.Name {
 			return r.Source(ctx, Of{Kind: members.kind, Namespace: of.Namespace, Name: ref.Name}, members.part)

@@ -25,7 +25,7 @@ type backupVerdict struct {
 func judgeBackup(b *backupv1.DataBackup, obs DataBackupObservation) backupVerdict {
 	switch {
 	case obs.Job == nil && IsCopy(b):
-		return backupVerdict{backupv1.PhaseFailed, backupv1.ReasonCopied, CopyText(backupv1.KindDataBackup, b) + ". The store lists what it holds"}
+		return backupVerdict{backupv1.PhaseFailed, backupv1.ReasonCopied, CopyText(backupv1.KindDataBackup, b) + ". To find earlier backups, list the store"}
 	case obs.Conflict != "":
 		return backupVerdict{backupv1.PhasePending, backupv1.ReasonJobConflict, fmt.Sprintf(
 			"Job %s exists and belongs to %s: delete that Job, or create a DataBackup with another name", b.Name, obs.Conflict)}
@@ -45,7 +45,7 @@ func judgeBackupJob(b *backupv1.DataBackup, j *Job) backupVerdict {
 	case j.HasSucceeded():
 		text := "the store holds backup " + j.Result.ID
 		if !j.Done {
-			text += "; Job " + b.Name + " goes on: " + j.Holders()
+			text += "; Job " + b.Name + " still runs: " + j.Holders()
 		}
 		return backupVerdict{backupv1.PhaseSucceeded, backupv1.ReasonSucceeded, text}
 	case j.Done && j.Succeeded:
@@ -83,7 +83,7 @@ func (*DataBackups) Status(b *backupv1.DataBackup, seen reconcile.Seen[DataBacku
 	stalled := false
 	switch {
 	case seen.Deleting:
-		s.Reason, s.Message = backupv1.ReasonDeleting, "being deleted, and the Job with it; what the store holds stays"
+		s.Reason, s.Message = backupv1.ReasonDeleting, "being deleted, with its Job; the backups in the store are kept"
 	case seen.Failure != nil:
 		s.Reason, s.Message, stalled = seen.Failure.Reason, seen.Failure.Message, seen.Failure.Stalled
 	case seen.Observed != nil:

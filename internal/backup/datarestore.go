@@ -76,7 +76,7 @@ func (k *DataRestores) Decide(r *backupv1.DataRestore, _ reconcile.PlanSeen, obs
 		return reconcile.Decision{}
 	case isMarkDue(r, *obs):
 		return reconcile.Decision{LookAgain: time.Second, Steps: []reconcile.Step{{
-			Name: StepMarkClaim, Message: "write on claim " + obs.Claim.Name + " that its database is whole",
+			Name: StepMarkClaim, Message: "mark claim " + obs.Claim.Name + ": its database is complete",
 			Do: func(ctx context.Context) error { return k.mark(ctx, *obs) },
 		}}}
 	case obs.Job != nil:

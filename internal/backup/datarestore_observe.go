@@ -96,7 +96,7 @@ func (k *DataRestores) taken(ctx context.Context, r *backupv1.DataRestore) (stri
 			return c.kind + " " + c.name, nil
 		}
 		if !apierrors.IsNotFound(err) {
-			return "", fmt.Errorf("look whether there is %s %s: %w", c.kind, c.name, err)
+			return "", fmt.Errorf("check whether %s %s exists: %w", c.kind, c.name, err)
 		}
 	}
 	return "", nil
@@ -113,7 +113,7 @@ func (k *DataRestores) claim(ctx context.Context, namespace, name string) (*core
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at claim %s: %w", name, err)
+		return nil, fmt.Errorf("read claim %s: %w", name, err)
 	}
 	return claim, nil
 }

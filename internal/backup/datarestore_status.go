@@ -50,7 +50,7 @@ func judgeRestore(r *backupv1.DataRestore, obs DataRestoreObservation) restoreVe
 	case obs.Claim != nil && !obs.Owned:
 		return pending(backupv1.ReasonVolumeConflict, "claim %s exists, and this restore did not create it: the restore does not write to it. Create a DataRestore with another name", claim)
 	case obs.HasMembers:
-		return pending(backupv1.ReasonSourceNotFound, "the mysql of %s %s has several members, whose backups no DataRestore restores: create another one with spec.mysql.restoreFrom",
+		return pending(backupv1.ReasonSourceNotFound, "the mysql of %s %s has several members, and no DataRestore restores their backups: create a new database with spec.mysql.restoreFrom",
 			r.Spec.Of.Kind, r.Spec.Of.Name)
 	case obs.Source == nil:
 		return pending(backupv1.ReasonSourceNotFound, "%s %s of this namespace has no backup of %s: declare spec.%s.backup in it, or correct spec.of",
@@ -89,7 +89,7 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 	case hasSucceeded(j):
 		text := prepared(r, j.Result)
 		if !j.Done {
-			text += ". Delete Job " + name + " before that, whose pod has the claim: " + j.Holders()
+			text += ". Before a switch, delete Job " + name + ", because its pod has the claim: " + j.Holders()
 		}
 		return restoreVerdict{backupv1.PhasePrepared, backupv1.ReasonPrepared, text}
 	case j.Done && j.Succeeded:
@@ -129,10 +129,10 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 func prepared(r *backupv1.DataRestore, result *contract.Result) string {
 	text := fmt.Sprintf("claim %s has the database of backup %s, and it was checked; the running database was not touched. ", claimName(r), result.ID)
 	if r.Spec.DatabaseName == "" {
-		return text + "This was a rehearsal: its volume goes with this DataRestore"
+		return text + "This was a rehearsal: the volume is deleted with this DataRestore"
 	}
 	loss := lossOf(result)
-	return text + fmt.Sprintf("A switch to it would lose %s. Nothing switches by itself: to do it, write spec.%s.name: %s and spec.%s.acceptLoss: %q into %s %s",
+	return text + fmt.Sprintf("A switch to this database would lose %s. Nothing switches by itself: to switch, write spec.%s.name: %s and spec.%s.acceptLoss: %q into %s %s",
 		loss.Summary, r.Spec.Of.Component, r.Spec.DatabaseName, r.Spec.Of.Component, loss.Accept, r.Spec.Of.Kind, r.Spec.Of.Name)
 }
 
@@ -194,7 +194,7 @@ func (*DataRestores) Status(r *backupv1.DataRestore, seen reconcile.Seen[DataRes
 	stalled := false
 	switch {
 	case seen.Deleting:
-		s.Reason, s.Message = backupv1.ReasonDeleting, "being deleted, and the Job with it; the running database and the store stay as they are"
+		s.Reason, s.Message = backupv1.ReasonDeleting, "being deleted, with its Job; the running database and the store are not changed"
 	case seen.Failure != nil:
 		s.Reason, s.Message, stalled = seen.Failure.Reason, seen.Failure.Message, seen.Failure.Stalled
 	case seen.Observed != nil:

@@ -121,7 +121,7 @@ func (r Reader) Get(ctx context.Context, key client.ObjectKey) (*batchv1.Job, er
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at Job %s: %w", key.Name, err)
+		return nil, fmt.Errorf("read Job %s: %w", key.Name, err)
 	}
 	job := &batchv1.Job{}
 	return job, into(found, job)

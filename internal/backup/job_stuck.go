@@ -45,7 +45,7 @@ const (
 func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Job, begun time.Time) {
 	if ptr.Deref(job.Spec.Suspend, false) {
 		j.IsSuspended = true
-		j.Stuck = "it is suspended (spec.suspend), by a queue such as Kueue or by a person, and starts when that ends"
+		j.Stuck = "it is suspended (spec.suspend), by a queue such as Kueue or by a person, and starts when the suspension ends"
 		return
 	}
 	age := time.Since(job.CreationTimestamp.Time)

@@ -31,9 +31,9 @@ func Overdue(pods []*corev1.Pod, label, declared, zone string, last *metav1.Time
 	}
 	switch {
 	case newest == nil || !newest.CreationTimestamp.After(last.Time) && hasEnded(newest):
-		return "its CronJob has started none"
+		return "its CronJob has started no pod"
 	case hasEnded(newest):
-		return "pod " + newest.Name + " has ended without one"
+		return "pod " + newest.Name + " has ended without success"
 	}
 	began := newest.CreationTimestamp.UTC().Format(time.RFC3339)
 	if problem := health.PodProblem(newest); problem != "" {

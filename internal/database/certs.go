@@ -129,7 +129,7 @@ func (p Pair) Check(leaf Leaf, authority Pair, now time.Time) error {
 	slices.Sort(wanted)
 	switch {
 	case cert.CheckSignatureFrom(issuer) != nil:
-		return errors.New("another authority signed it")
+		return errors.New("another certificate authority signed it")
 	case !key.PublicKey.Equal(cert.PublicKey):
 		return errors.New("the key is not the certificate's")
 	case cert.Subject.CommonName != leaf.Name || !slices.Equal(hosts, wanted):

@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 		"good":               {good, leaf, a, now, ""},
 		"after half":         {good, leaf, a, now.Add(LeafLife / 2), ""},
 		"two thirds":         {good, leaf, a, now.Add(LeafLife / 3 * 2), "due to be renewed"},
-		"another authority":  {stranger, leaf, a, now, "another authority"},
+		"another authority":  {stranger, leaf, a, now, "another certificate authority"},
 		"more names":         {good, more, a, now, "other names"},
 		"another's key":      {Pair{good.Cert, stranger.Key}, leaf, a, now, "the key is not"},
 		"none":               {Pair{}, leaf, a, now, "no certificate"},

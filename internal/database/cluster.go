@@ -125,8 +125,8 @@ func (c Cluster) DeletePodWithData(ctx context.Context, name string, at Version,
 	case err != nil:
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	case leaving:
-		return fmt.Errorf("pod %s is not deleted: claim %s is being deleted, and the data goes with the pod: make a backup, or set the reclaim policy of its volume to Retain, "+
-			"and delete the pod yourself when the other pods have its data: %w", name, claim, proof.ErrRefused)
+		return fmt.Errorf("pod %s is not deleted: claim %s is being deleted, and its data would be lost with the pod: make a backup, or set the reclaim policy of the claim's volume to Retain. "+
+			"Then delete the pod yourself when the other pods have its data: %w", name, claim, proof.ErrRefused)
 	}
 	return c.deletePodAt(ctx, name, at)
 }

@@ -29,5 +29,5 @@ func KeptNotes(all []Kept, what string) []string {
 	if others > 0 {
 		more = fmt.Sprintf(" (%d more volumes keep some)", others)
 	}
-	return []string{fmt.Sprintf("the volume of %s keeps %d MiB of %s%s: remove what is not needed before it fills the volume", most.Pod, most.MiB, what, more)}
+	return []string{fmt.Sprintf("the volume of %s keeps %d MiB of %s%s: remove the unneeded files before they fill the volume", most.Pod, most.MiB, what, more)}
 }

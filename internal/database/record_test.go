@@ -178,7 +178,7 @@ func TestDataDoesNotGoWithAPod(t *testing.T) {
 	claim.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 	a := &api{} // the claim is not in the cache yet
 	c := database.Cluster{Client: a, Live: &api{objects: databasetest.There{"PersistentVolumeClaim/data-store-0": claim}}, Owner: owner}
-	assert.ErrorContains(t, c.DeletePodWithData(t.Context(), "store-0", database.Version{UID: "uid"}, "data-store-0"), "claim data-store-0 is being deleted, and the data goes with the pod")
+	assert.ErrorContains(t, c.DeletePodWithData(t.Context(), "store-0", database.Version{UID: "uid"}, "data-store-0"), "claim data-store-0 is being deleted, and its data would be lost with the pod")
 	assert.NilError(t, c.DeletePodWithData(t.Context(), "store-1", database.Version{UID: "uid", Version: "8"}, "data-store-1"))
 	assert.DeepEqual(t, a.deleted, []string{"store-1 uid 8"})
 }

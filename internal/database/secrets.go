@@ -82,8 +82,9 @@ func NewSecrets() *Secrets {
 	return &Secrets{known: map[types.NamespacedName]map[string][]byte{}, made: map[types.NamespacedName]bool{}}
 }
 
-// Data returns the planned data of a Secret: the valid data of the live Secret (live, may be nil), or else the cached
-// data, or else new data. For fixed data, the cache comes first.
+// Data returns the valid data of the live Secret (live may be nil), or else valid cached data, or else new data. If
+// c.IsFixed is true, valid cached data comes before the live data. Instead of new data, Data returns the error c.Lost
+// if it is set.
 func (s *Secrets) Data(key types.NamespacedName, live *unstructured.Unstructured, c Content) (map[string][]byte, error) {
 	known, found := s.Known(key), SecretData(live)
 	if found != nil && !c.IsValid(found) {

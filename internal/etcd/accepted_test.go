@@ -32,7 +32,7 @@ func TestRefusedFieldsKeepWhatRuns(t *testing.T) {
 		"old version":   {"{}", "{version: 3.3.27}", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 3.3.27 is not supported"},
 		"unknown major": {"{}", "{version: 4.0.0}", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 4.0.0 is not supported"},
 		"old tag":       {"{}", "{image: 'registry:5000/etcd:v3.3.27'}", etcdv1.ReasonUnsupportedVersion, "etcd 3.3.27 is not supported"},
-		"another tag":   {"{registry: 'registry:5000'}", "{image: 'etcd:v3.4.44', version: 3.6.16}", reconcile.ReasonInvalidSpec, "spec.image is of etcd 3.4.44 by its tag"},
+		"another tag":   {"{registry: 'registry:5000'}", "{image: 'etcd:v3.4.44', version: 3.6.16}", reconcile.ReasonInvalidSpec, "the tag of spec.image names etcd 3.4.44"},
 		"encrypted":     {"{}", "{tls: {mode: Auto}}", reconcile.ReasonInvalidSpec, "spec.tls.mode cannot change to Auto"},
 		"not encrypted": {"{tls: {mode: Auto, additionalNames: [store.example.com, 192.0.2.7]}}", "{}", reconcile.ReasonInvalidSpec, "spec.tls.mode cannot change to Off"},
 		"two fields":    {"{}", "{tls: {mode: Auto}, version: 4.0.0}", etcdv1.ReasonUnsupportedVersion, "spec.tls.mode cannot change to Auto"},

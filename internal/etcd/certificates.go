@@ -77,7 +77,7 @@ func renewer(ec *etcdv1.EtcdCluster) string {
 	if ec.Spec.TLS.Mode == etcdv1.TLSAuto {
 		return "renewal by the operator is overdue: its log has the cause. If the certificate is an authority (ca.crt), set spec.tls.rotation to a new value"
 	}
-	return "renew it, or look at what renews it"
+	return "renew the certificate, or check the program that renews it"
 }
 
 // worst returns the most urgent problem of the certificates. reason is empty if there is none.

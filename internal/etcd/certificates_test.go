@@ -45,7 +45,7 @@ func TestCertificatesValid(t *testing.T) {
 		"nothing was read":         {etcdv1.TLSAuto, nil, "", ""},
 		"good":                     {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day)}, etcdv1.ReasonCertificatesValid, ""},
 		"the operator's is late":   {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day), valid("b", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "Secret b, tls.crt: it is valid until 2026-01-16T03:04:05Z: renewal by the operator is overdue"},
-		"one's own is late":        {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "look at what renews it"},
+		"one's own is late":        {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "check the program that renews it"},
 		"short lives are no fault": {etcdv1.TLSSecrets, []certificate{valid("a", day, 8*time.Hour)}, etcdv1.ReasonCertificatesValid, ""},
 		"the first to end":         {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day), valid("b", 90*day, -day)}, etcdv1.ReasonCertificateExpired, "Secret b, tls.crt: it was valid until 2026-01-01T03:04:05Z"},
 		"damaged":                  {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, -day), damaged}, etcdv1.ReasonCertificateUnreadable, "Secret peer, ca.crt: there is no certificate"},

@@ -63,7 +63,7 @@ func (c *cluster) NeverFormed(ctx context.Context) error {
 		case mark.Malformed != "":
 			return fmt.Errorf("claim %s has a malformed annotation: %s", mark.Name, mark.Malformed)
 		case mark.Cluster != 0 || mark.Member != 0:
-			return fmt.Errorf("claim %s is marked as that of member %s of cluster %s", mark.Name, mark.Member, mark.Cluster)
+			return fmt.Errorf("claim %s is marked as the claim of member %s of cluster %s", mark.Name, mark.Member, mark.Cluster)
 		}
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestNeverFormed(t *testing.T) {
 	owner := ownerOf(read(t, "minimal"))
 	for name, c := range map[string]struct{ annotation, text, refused string }{
 		"nothing is there": {},
-		"marked":           {annotationMember, "c1", "is marked as that of member c1"},
+		"marked":           {annotationMember, "c1", "is marked as the claim of member c1"},
 		"malformed":        {annotationMember, "not-an-id", "has a malformed annotation: " + annotationMember},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -300,7 +300,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		"old version":   {"version: 3.3.27", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 3.3.27 is not supported: use 3.4.0 or newer"},
 		"unknown major": {"version: 4.0.0", etcdv1.ReasonUnsupportedVersion, "not supported"},
-		"another tag":   {"{image: 'registry:5000/etcd:v3.4.44', version: 3.6.16}", reconcile.ReasonInvalidSpec, "spec.image is of etcd 3.4.44 by its tag, and spec.version is 3.6.16"},
+		"another tag":   {"{image: 'registry:5000/etcd:v3.4.44', version: 3.6.16}", reconcile.ReasonInvalidSpec, "the tag of spec.image names etcd 3.4.44, and spec.version is 3.6.16"},
 		"unknown field": {"podTemplate: {spec: {hostnames: a}}", reconcile.ReasonInvalidSpec, "spec.podTemplate.spec.hostnames: unknown field"},
 		"unknown field of backups": {
 			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", reconcile.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
@@ -322,8 +322,8 @@ func TestMistakes(t *testing.T) {
 	}
 	formed := membership.Record{Cluster: 1, Replicas: 3, Version: "3.4.44", Scheme: "http"}
 	for spec, message := range map[string]string{
-		"{tls: {mode: Auto}}":    "spec.tls.mode cannot change to Auto: the cluster was formed with http addresses: set it back",
-		"{image: 'etcd:latest'}": "spec.image names one image, of etcd 3.6.16, and the members are of 3.4.44",
+		"{tls: {mode: Auto}}":    "spec.tls.mode cannot change to Auto: the cluster was formed with http addresses: set spec.tls.mode back",
+		"{image: 'etcd:latest'}": "spec.image names one fixed image, of etcd 3.6.16, and the members run etcd 3.4.44",
 	} {
 		ec := read(t, "minimal")
 		assert.NilError(t, yaml.Unmarshal([]byte(spec), &ec.Spec))

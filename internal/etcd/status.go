@@ -213,7 +213,7 @@ func (v *view) withRefused(text string) string {
 	if v.observed.refused == nil {
 		return text
 	}
-	return database.Join(strings.ReplaceAll(v.observed.refused.Error(), "\n", "; ")+". What runs is kept as it is", text)
+	return database.Join(strings.ReplaceAll(v.observed.refused.Error(), "\n", "; ")+". The running objects are not changed", text)
 }
 
 // account returns a message that has the problem of a pod before the problem's consequences.

@@ -75,8 +75,8 @@ func TestKeptDataIsNamed(t *testing.T) {
 	t.Parallel()
 	for kept, want := range map[[2]int64]string{
 		{0, 0}:  "",
-		{0, 12}: "the volume of store-1 keeps 12 MiB of former data (etcd.set-aside-*): remove what is not needed before it fills the volume",
-		{9, 12}: "the volume of store-1 keeps 12 MiB of former data (etcd.set-aside-*) (1 more volumes keep some): remove what is not needed before it fills the volume",
+		{0, 12}: "the volume of store-1 keeps 12 MiB of former data (etcd.set-aside-*): remove the unneeded files before they fill the volume",
+		{9, 12}: "the volume of store-1 keeps 12 MiB of former data (etcd.set-aside-*) (1 more volumes keep some): remove the unneeded files before they fill the volume",
 	} {
 		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
 		report(k, ec, &Observation{View: membership.View{Pods: []membership.Pod{

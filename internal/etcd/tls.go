@@ -33,7 +33,7 @@ const (
 type LostError struct{ Secret, Cluster string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("Secret %s with the certificate authorities of %s is missing: restore it from a backup; or set spec.replicas to 0, delete the Secrets %s, %s and %s, and set it back, for new ones",
+	return fmt.Sprintf("Secret %s with the certificate authorities of %s is missing: restore the Secret from a backup; or, to make new authorities, set spec.replicas to 0, delete the Secrets %s, %s and %s, and set spec.replicas back",
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
 }
 
@@ -50,8 +50,8 @@ func (e *ForeignError) Error() string {
 	if e.Leaf == "" {
 		evidence = fmt.Sprintf("the SHA-256 sums of their %s and %s begin with %.16s and %.16s", keyClientCA, keyMembersCA, e.Recorded.Clients, e.Recorded.Members)
 	}
-	return fmt.Sprintf("Secret %s has other certificate authorities than the running members trust (%s): restore the former Secret, and nothing is written until then. "+
-		"To replace authorities, restore it first, then set spec.tls.rotation. To change to these, set spec.replicas to 0, wait until no pod is left, and set it back", e.Secret, evidence)
+	return fmt.Sprintf("Secret %s has other certificate authorities than the running members trust (%s): restore the former Secret; until then, the operator writes nothing. "+
+		"To replace authorities, restore the former Secret first, then set spec.tls.rotation. To use the authorities that the Secret has now, set spec.replicas to 0, wait until no pod is left, and set spec.replicas back", e.Secret, evidence)
 }
 
 // tlsSecrets returns the names of the Secrets that pods mount; empty without TLS.

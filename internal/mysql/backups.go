@@ -80,7 +80,7 @@ func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdi
 		return nil
 	}
 	return &backup.Verdict{Reason: cmp.Or(string(refuted.Reason), dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
-		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, and moments after it do not need that archive: %s", refuted.ID, refuted.Message)}
+		"the last check could not replay the archive after backup %s: create a DataBackup; moments after the new backup can be restored without that archive: %s", refuted.ID, refuted.Message)}
 }
 
 func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {
@@ -107,14 +107,14 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 		return &backup.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + late}
 	}
 	return &backup.Verdict{Good: true, Since: made.Since, Reason: dsv1.ReasonVerified, Warnings: made.Warnings,
-		Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
+		Message: fmt.Sprintf("%s, the last checked backup is %s", made.Message, s.VerifiedID)}
 }
 
 // judgeArchive judges the archive by its newest pod. That pod is ready while the database can be restored to the latest
 // moment.
 func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *backup.Verdict {
 	if o.IsStopped {
-		return &backup.Verdict{Reason: dsv1.ReasonArchiveStopped, Message: "the database is stopped, and the archive with it"}
+		return &backup.Verdict{Reason: dsv1.ReasonArchiveStopped, Message: "the database is stopped, so nothing is archived"}
 	}
 	pod := newest(o.Archive)
 	starting := &backup.Verdict{Reason: dsv1.ReasonArchiveNotReady, Message: "the archive of the binary log starts"}
@@ -184,7 +184,7 @@ func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *ba
 	case said.Message != "" && (!archives || said.Reason == contract.ReasonGap):
 		return &backup.Verdict{Reason: cmp.Or(string(said.Reason), dsv1.ReasonArchiveNotReady), Message: said.Message}
 	case archives || running != nil && !hasBackup:
-		return &backup.Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but there is no backup to which it can be applied: create a DataBackup, or wait for the schedule"}
+		return &backup.Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but there is no backup to which the archive can be applied: create a DataBackup, or wait for the schedule"}
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestWarningsOfABackup(t *testing.T) {
 		"warned":      {&dsv1.Backup{}, []*corev1.Pod{job("mysql", 1, 0, warned)}, []string{"table a.b is MyISAM", "resource groups are not in the backup"}, "it has 2 warnings; the first: table a.b is MyISAM"},
 		"not checked": {&dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}}, []*corev1.Pod{job("mysql", 1, 0, warned)}, []string{"table a.b is MyISAM", "resource groups are not in the backup"}, "no backup was checked yet; it has 2 warnings; the first: table a.b is MyISAM"},
 		"checked": {&dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}}, []*corev1.Pod{job("mysql", 1, 0, warned), job("mysql-verify", 2, 0, good("a"))},
-			[]string{"table a.b is MyISAM", "resource groups are not in the backup"}, "the last that was checked a; it has 2 warnings; the first: table a.b is MyISAM"},
+			[]string{"table a.b is MyISAM", "resource groups are not in the backup"}, "the last checked backup is a; it has 2 warnings; the first: table a.b is MyISAM"},
 		"a newer one has none": {&dsv1.Backup{}, []*corev1.Pod{job("mysql", 1, 0, warned), job("mysql", 2, 0, good("b"))}, nil, "the last backup is b; backups are not checked"},
 		"a newer one failed":   {&dsv1.Backup{}, []*corev1.Pod{job("mysql", 1, 0, warned), job("mysql", 2, 22, full)}, []string{"table a.b is MyISAM", "resource groups are not in the backup"}, "the store is full"},
 	} {
@@ -221,22 +221,22 @@ func TestArchive(t *testing.T) {
 		stopped bool
 		reason  string
 	}{
-		"no pod":                           {known, nil, false, dsv1.ReasonArchiveNotReady},
-		"stopped":                          {known, nil, true, dsv1.ReasonArchiveStopped},
-		"ready":                            {known, pod(true, running(0), nothing), false, dsv1.ReasonArchived},
-		"starts":                           {known, pod(false, running(9), nothing), false, dsv1.ReasonArchiveNotReady},
-		"starts, and there is no backup":   {nil, pod(false, running(9), nothing), false, dsv1.ReasonNoBackup},
-		"works, but no backup lies on it":  {known, pod(false, running(0), nothing), false, dsv1.ReasonNoBackup},
-		"waits to start again":             {known, pod(false, crashed, ended(denied)), false, "AccessDenied"},
-		"tries again":                      {known, pod(false, running(9), ended(denied)), false, "AccessDenied"},
-		"what ended it is over":            {known, pod(false, running(0), ended(denied)), false, dsv1.ReasonNoBackup},
-		"has just ended":                   {known, pod(false, ended(gap), nothing), false, "Gap"},
-		"a gap that no backup has filled":  {known, pod(false, running(0), ended(gap)), false, "Gap"},
-		"a gap that a backup has filled":   {known, pod(true, running(0), ended(gap)), false, dsv1.ReasonArchived},
-		"ended without a word":             {known, pod(false, crashed, ended("")), false, dsv1.ReasonArchiveNotReady},
-		"an image that cannot be pulled":   {known, pod(false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}, nothing), false, dsv1.ReasonArchiveNotReady},
-		"stopped with the word of another": {known, pod(false, crashed, ended(denied)), true, dsv1.ReasonArchiveStopped},
-		"stopped behind a gap":             {known, pod(false, crashed, ended(gap)), true, dsv1.ReasonArchiveStopped},
+		"no pod":                             {known, nil, false, dsv1.ReasonArchiveNotReady},
+		"stopped":                            {known, nil, true, dsv1.ReasonArchiveStopped},
+		"ready":                              {known, pod(true, running(0), nothing), false, dsv1.ReasonArchived},
+		"starts":                             {known, pod(false, running(9), nothing), false, dsv1.ReasonArchiveNotReady},
+		"starts, and there is no backup":     {nil, pod(false, running(9), nothing), false, dsv1.ReasonNoBackup},
+		"works, but no backup belongs to it": {known, pod(false, running(0), nothing), false, dsv1.ReasonNoBackup},
+		"waits to start again":               {known, pod(false, crashed, ended(denied)), false, "AccessDenied"},
+		"tries again":                        {known, pod(false, running(9), ended(denied)), false, "AccessDenied"},
+		"what ended it is over":              {known, pod(false, running(0), ended(denied)), false, dsv1.ReasonNoBackup},
+		"has just ended":                     {known, pod(false, ended(gap), nothing), false, "Gap"},
+		"a gap that no backup has filled":    {known, pod(false, running(0), ended(gap)), false, "Gap"},
+		"a gap that a backup has filled":     {known, pod(true, running(0), ended(gap)), false, dsv1.ReasonArchived},
+		"ended without a word":               {known, pod(false, crashed, ended("")), false, dsv1.ReasonArchiveNotReady},
+		"an image that cannot be pulled":     {known, pod(false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}, nothing), false, dsv1.ReasonArchiveNotReady},
+		"stopped with the word of another":   {known, pod(false, crashed, ended(denied)), true, dsv1.ReasonArchiveStopped},
+		"stopped behind a gap":               {known, pod(false, crashed, ended(gap)), true, dsv1.ReasonArchiveStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -96,16 +96,16 @@ func recorded(spec Declared, d *Database, parts []reconcile.Part, isAlone bool) 
 
 // needsAgent refuses changes that are impossible or unsafe while the agent's image is unknown.
 func needsAgent(spec Declared, live *unstructured.Unstructured, all *Databases, objects []*unstructured.Unstructured) error {
-	const unknown = "the image of the agent, which an operator outside of a pod does not know: set RELATED_IMAGE_AGENT"
+	const unknown = "the image of the agent, which an operator outside of a pod does not know: set RELATED_IMAGE_AGENT in the operator's environment"
 	switch {
 	case !IsUnknown(objects):
 		return nil
 	case spec.RestoreFrom != nil && live == nil:
-		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".restoreFrom", "needs "+unknown+"; without it the database would start empty"))
+		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".restoreFrom", "needs "+unknown+"; without the agent the database would start empty"))
 	case spec.ImportFrom != nil && live == nil:
-		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".importFrom", "needs "+unknown+"; without it the database would start empty"))
+		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".importFrom", "needs "+unknown+"; without the agent the database would start empty"))
 	case all != nil && all.IsStopping:
-		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".name", "is another database than the one in use, and a switch needs "+unknown))
+		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".name", "is not the database in use, and a switch needs "+unknown))
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (d *Data) stop(database, other string, all *Databases, owner object.Owner) 
 		all.IsOther = true
 		d.note = fmt.Sprintf("waits until Pod %s of the former database is deleted: two servers under one address would share the clients", other)
 	case all != nil && all.IsBarred:
-		d.note = "waits until its record says that it is the one in use"
+		d.note = "waits until the record of the database shows that this database is in use"
 	default:
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 func FindForm(spec Declared, in reconcile.Inputs) (*Form, error) {
 	form, err := formOf(spec, in)
 	if err != nil {
-		return nil, fmt.Errorf("look for a database in another form: %w", err)
+		return nil, fmt.Errorf("check whether the database runs as one server or as several members: %w", err)
 	}
 	if field, why := form.Refusal(); why != "" {
 		return nil, reconcile.SpecErrorOf(render.FieldError(spec.Path+"."+field, "%s", why))

@@ -99,24 +99,24 @@ func (f *Form) Refusal() (field, why string) {
 	case f.IsElsewhere && !slices.Contains(f.Clusters, f.Name):
 		return "", "" // the cluster is removed when the external database answers; its claims are retained
 	case f.IsElsewhere:
-		return "name", fmt.Sprintf("must be another one than %s while MySQLCluster %s runs, whose Service has that name%s", f.Name, f.Name, keep)
+		return "name", fmt.Sprintf("must not be %s while MySQLCluster %s runs, because its Service has that name%s", f.Name, f.Name, keep)
 	}
 	return "name", fmt.Sprintf("must be %s, or replica above 1: MySQLCluster %s has the data%s", f.Clusters[0], f.Clusters[0], keep)
 }
 
 func (f *Form) refusesMembers() (field, why string) {
-	const how = "Set replica back to 1 and remove replication. To have several members, restore a dump of it into a database of another DataService"
+	const how = "Set replica back to 1 and remove replication. To have several members, restore a dump of the database into a database of another DataService"
 	for i := range f.Records {
 		if r := &f.Records[i]; r.isClean() && (r.Database != f.Name || f.Claim != ClaimOfCluster) {
-			return "replica", fmt.Sprintf("makes several members, and database %s, which is one server, has data that would not be taken along. %s; "+
+			return "replica", fmt.Sprintf("makes several members without the data of database %s, which is one server. %s; "+
 				"or, to continue without the data, choose another name and delete ConfigMap %s", r.Database, how, RecordName(r.Database))
 		}
 	}
 	switch {
 	case f.Claim == ClaimOfServer:
-		return "replica", fmt.Sprintf("makes several members, and PersistentVolumeClaim %s is that of one server. %s; or choose another name", ClaimName(f.Name), how)
+		return "replica", fmt.Sprintf("makes several members, but PersistentVolumeClaim %s has the data of one server. %s; or choose another name", ClaimName(f.Name), how)
 	case f.IsTaken && f.Claim != ClaimOfCluster:
-		return "name", fmt.Sprintf("must not be %s: Service %s belongs to the database in its earlier form", f.Name, f.Name)
+		return "name", fmt.Sprintf("must not be %s: Service %s still belongs to the database in its earlier form (one server or several members)", f.Name, f.Name)
 	}
 	return "", ""
 }

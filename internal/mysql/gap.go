@@ -52,14 +52,14 @@ func jobOnce(ctx context.Context, c client.Client, of backup.Of, component, suff
 	case apierrors.IsNotFound(err):
 		return job, nil
 	case err != nil:
-		return nil, fmt.Errorf("look at Job %s: %w", job.Name, err)
+		return nil, fmt.Errorf("read Job %s: %w", job.Name, err)
 	}
 	return nil, nil
 }
 
 // BackUp returns the step that creates a Job after a gap. If the Job exists, an earlier pass created it and the cache does not show it yet.
 func BackUp(c client.Client, job *batchv1.Job) reconcile.Step {
-	return makeJob(c, job, stepBackUp, "the binary log has a gap, and moments after the gap can be restored from the next backup on")
+	return makeJob(c, job, stepBackUp, "the binary log has a gap, and moments after the gap can be restored only after the next backup")
 }
 
 // BackUpFirst returns the step that creates the first backup of members that were a single server.

@@ -169,7 +169,7 @@ func (d *Database) Doubt() *Doubt {
 	case d.Claim == nil:
 		return doubt(true, ReasonDataLost, "the claim that held the database is gone: create it again with the right volume; or, to go on without the data, delete ConfigMap %s, which starts an empty database", RecordName(d.Name))
 	case record[contract.RecordClaim] != "" && string(d.Claim.GetUID()) != record[contract.RecordClaim]:
-		return doubt(false, ReasonDataLost, "it is not the claim that held the database: put the right volume in its place; or, to continue with what it holds, delete ConfigMap %s", RecordName(d.Name))
+		return doubt(false, ReasonDataLost, "it is not the claim that held the database: put the right volume under this claim; or, to continue with the data that the claim has, delete ConfigMap %s", RecordName(d.Name))
 	}
 	return nil
 }
@@ -188,8 +188,8 @@ func (d *Database) brokenStart() health.Culprit {
 			if c.Name != d.Name || c.RestartCount == 0 || ended == nil || ended.ExitCode == 0 {
 				continue
 			}
-			return health.Culprit{Kind: "Pod", Name: pod.Name, Reason: ReasonFirstStart, Message: fmt.Sprintf("container %s ended with %s in the server's first start, which may have left a part of a database: "+
-				"delete the pod, and the guard of the next one sets the unfinished folder aside", c.Name, health.ExitCode(ended))}
+			return health.Culprit{Kind: "Pod", Name: pod.Name, Reason: ReasonFirstStart, Message: fmt.Sprintf("container %s ended with %s in the server's first start, which may have left an incomplete database: "+
+				"delete the pod; the next pod then moves the unfinished folder aside", c.Name, health.ExitCode(ended))}
 		}
 	}
 	return health.Culprit{}

@@ -94,7 +94,7 @@ func (i *Import) Verdict() *backup.Verdict {
 	case i == nil:
 		return nil
 	case i.IsDone:
-		return &backup.Verdict{Good: true, Reason: dsv1.ReasonImported, Message: "the copy of " + i.source() + " is the database: importFrom is not read any more, and may be removed"}
+		return &backup.Verdict{Good: true, Reason: dsv1.ReasonImported, Message: "the copy of " + i.source() + " is the database in use: importFrom is not read any more, and may be removed"}
 	case i.HasFailed():
 		return &backup.Verdict{Reason: cmp.Or(string(i.Failed.Reason), dsv1.ReasonImportNotRunning), Message: i.Message()}
 	case i.Pod == nil:

@@ -45,7 +45,7 @@ func (d *Databases) Switch() *Switch {
 	case d.IsOther:
 		return &Switch{Reason: dsv1.ReasonSwitching, Message: fmt.Sprintf("database %s starts when the pod of the former database is deleted", d.Active)}
 	case len(d.Halted) > 0:
-		return &Switch{Reason: dsv1.ReasonStarting, Message: fmt.Sprintf("database %s is in use and starts; then the services do", d.Active)}
+		return &Switch{Reason: dsv1.ReasonStarting, Message: fmt.Sprintf("database %s is in use and starts; the services start after it", d.Active)}
 	case d.IsStarting:
 		return &Switch{Reason: dsv1.ReasonStarting, Message: fmt.Sprintf("database %s is in use; the services start", d.Active)}
 	}
@@ -78,9 +78,9 @@ func (d *Databases) Steps(c client.Client, seen reconcile.PlanSeen) []reconcile.
 		return nil
 	}
 	message := map[Act]string{
-		Enlist:    fmt.Sprintf("record that database %s is there, and not in use", d.Wanted),
+		Enlist:    fmt.Sprintf("record that database %s exists and is not in use", d.Wanted),
 		Replace:   fmt.Sprintf("record that database %s replaces %s", d.Wanted, d.Active),
-		Reinstate: fmt.Sprintf("record that database %s is the one in use", d.Active),
+		Reinstate: fmt.Sprintf("record that database %s is in use", d.Active),
 	}[d.Act]
 	return []reconcile.Step{{Name: string(d.Act), Message: message, Do: func(ctx context.Context) error { return d.act(ctx, c, record) }}}
 }
@@ -119,7 +119,7 @@ func (d *Databases) act(ctx context.Context, c client.Client, database string) e
 		err = c.Update(ctx, record, client.FieldOwner(apply.FieldManager))
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: ConfigMap %s is another one than was judged", reconcile.ErrAgain, record.GetName())
+		return fmt.Errorf("%w: ConfigMap %s was replaced after it was read", reconcile.ErrAgain, record.GetName())
 	}
 	if err != nil {
 		return fmt.Errorf("write ConfigMap %s: %w", record.GetName(), err)

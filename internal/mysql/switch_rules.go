@@ -83,7 +83,7 @@ func JudgeSwitch(f Facts) Verdict {
 		v.Turn = max(v.Turn, r.Turn+1)
 	}
 	if v.Active = f.active(); v.Active == "" {
-		return v.refuse(ReasonAmbiguous, "several databases were in use under this DataService, and no record shows which is the right one: set spec.mysql.name to the one to continue with; "+
+		return v.refuse(ReasonAmbiguous, "several databases were in use under this DataService, and no record shows which is the right one: set spec.mysql.name to the database to continue with; "+
 			"until then nothing of the database is changed")
 	}
 	if v.Active == f.Wanted {
@@ -143,7 +143,7 @@ func (v Verdict) ask(f Facts) Verdict {
 	wasUsed := own != nil && own.HasData && (own.ReplacedBy == "" || own.ReplacedAt != "")
 	switch {
 	case f.Prepared == nil || f.Prepared.RestoredTo == "" && !wasUsed:
-		return v.refuse(dsv1.ReasonNotPrepared, "spec.mysql.name is %s, but no DataRestore has prepared a database of that name, and none was replaced: %s runs on, and nothing is switched. "+
+		return v.refuse(dsv1.ReasonNotPrepared, "spec.mysql.name is %s, but no DataRestore has prepared a database of that name, and no database of that name was in use before: %s runs on, and nothing is switched. "+
 			"Set spec.mysql.name back to %s, or create a DataRestore with databaseName: %s and wait until it is Prepared. For an empty database remove spec.mysql, delete ConfigMap %s-data, and declare it again",
 			f.Wanted, v.Active, v.Active, f.Wanted, v.Active)
 	case !f.IsRetained:
@@ -151,14 +151,14 @@ func (v Verdict) ask(f Facts) Verdict {
 	}
 	accept := Loss(own, f.Prepared)
 	if f.Accepted != accept {
-		return v.refuse(dsv1.ReasonLossNotAccepted, "database %s runs on, and nothing is switched: a switch to %s loses %s in %s. To do it, write spec.mysql.acceptLoss: %q; else set spec.mysql.name back to %s",
+		return v.refuse(dsv1.ReasonLossNotAccepted, "database %s runs on, and nothing is switched: a switch to %s loses %s in %s. To switch, set spec.mysql.acceptLoss: %q; else set spec.mysql.name back to %s",
 			v.Active, f.Wanted, accept, v.Active, accept, v.Active)
 	}
 	v.IsStopping, v.Act, v.Reason = true, Replace, dsv1.ReasonStopping
 	if own == nil || own.ReplacedBy != v.Active {
 		v.Act = Enlist
 	}
-	v.Message = fmt.Sprintf("stopping what uses database %s, to switch to %s; to break off, set spec.mysql.name back to %s", v.Active, f.Wanted, v.Active)
+	v.Message = fmt.Sprintf("stopping everything that uses database %s, to switch to %s; to cancel the switch, set spec.mysql.name back to %s", v.Active, f.Wanted, v.Active)
 	return v
 }
 

@@ -144,7 +144,7 @@ func (t *Takeover) handOver(ctx context.Context, c client.Client) error {
 	}
 	changed.SetLabels(labels)
 	if err := c.Patch(ctx, changed, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldManager)); err != nil {
-		return fmt.Errorf("make PersistentVolumeClaim %s that of the first member: %w", ClaimName(t.Database), err)
+		return fmt.Errorf("make PersistentVolumeClaim %s the claim of the first member: %w", ClaimName(t.Database), err)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (t *Takeover) handOver(ctx context.Context, c client.Client) error {
 // Such an object would prevent the formation of the cluster, after the single server was removed.
 func (t *Takeover) isFree(ctx context.Context, c client.Client) error {
 	taken := func(o *unstructured.Unstructured) error {
-		return fmt.Errorf("make several members of %s: %s %s exists: delete it if it is not needed, or set replica back to 1", t.Database, o.GetKind(), o.GetName())
+		return fmt.Errorf("make several members of %s: %s %s exists: delete that object if it is not needed, or set replica back to 1", t.Database, o.GetKind(), o.GetName())
 	}
 	for _, of := range []struct{ kind, name string }{
 		{"Service", "-read"}, {"Service", "-headless"}, {"ConfigMap", "-replication"}, {"ConfigMap", "-config"}, {"ConfigMap", "-databases"}, {"PodDisruptionBudget", ""},
@@ -231,5 +231,5 @@ func (f *Form) isFormed() bool {
 // claim already belongs to the first member.
 func (f *Form) Vacate(part *reconcile.Part) {
 	part.Objects, part.Revision, part.ReplacesAtOnce, part.Doubt = nil, "", true, &reconcile.Doubt{}
-	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: it restarts once, after %s is deleted", f.Left[len(f.Left)-1]))
+	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: the server restarts once, after %s is deleted", f.Left[len(f.Left)-1]))
 }

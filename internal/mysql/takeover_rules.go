@@ -67,7 +67,7 @@ func (t *Takeover) Decide() (act, message string) {
 	check, hasEnded := t.check()
 	switch {
 	case !hasEnded && check:
-		return takeoverWaits, "several members are wanted: waits until Job " + t.Job + " has looked at the data"
+		return takeoverWaits, "several members are wanted: waits until Job " + t.Job + " has checked the data"
 	case !hasEnded:
 		return takeoverCheck, fmt.Sprintf("several members are wanted: Job %s checks whether they can use the data", t.Job)
 	}
@@ -78,7 +78,7 @@ func (t *Takeover) Decide() (act, message string) {
 	case reported != t.Mark:
 		return takeoverRefused, fmt.Sprintf("makes several members, and Job %s found a volume with the mark %q, not %s", t.Job, reported, t.Mark)
 	}
-	return takeoverHand, fmt.Sprintf("PersistentVolumeClaim %s becomes that of the first member: the server restarts once", ClaimName(t.Database))
+	return takeoverHand, fmt.Sprintf("PersistentVolumeClaim %s becomes the claim of the first member: the server restarts once", ClaimName(t.Database))
 }
 
 // refusal returns the reason why the server cannot become several members in its present state, or "".
@@ -86,22 +86,22 @@ func (t *Takeover) refusal() string {
 	const first = "makes several members, and "
 	switch image := t.image(); {
 	case t.IsUnknown:
-		return first + "needs the image of the agent, which the operator does not know: set RELATED_IMAGE_AGENT"
+		return first + "needs the image of the agent, which the operator does not know: set RELATED_IMAGE_AGENT in the operator's environment"
 	case t.Mark == "":
-		return first + "the volume of the one server has no mark, so that no member could recognise it: let its pod start again with a guard first"
+		return first + "the volume of the one server has no mark, so that no member could recognise the volume: restart the pod of the server first, so that its guard marks the volume"
 	case t.Workload == nil:
 		return first + "the one server must run as a StatefulSet first: set kind StatefulSet with replica 1"
 	case t.Image == "":
 		return fmt.Sprintf("%sthe members would have another image by default: set image to %s, which the server runs", first, image)
 	case image != t.Image:
-		return fmt.Sprintf("%sthe image of the members would be %s, and the server runs %s: change the image before or after, not together", first, t.Image, image)
+		return fmt.Sprintf("%sthe image of the members would be %s, and the server runs %s: change image before replica, or after it", first, t.Image, image)
 	case t.Claim == nil || t.Claim.GetDeletionTimestamp() != nil || metav1.GetControllerOf(t.Claim) != nil:
 		return fmt.Sprintf("%sPersistentVolumeClaim %s must outlive the server, but does not exist, is being deleted, or has a controller", first, ClaimName(t.Database))
 	case !slices.Equal(accessModes(t.Claim), []string{string(corev1.ReadWriteOnce)}):
 		return fmt.Sprintf("%sPersistentVolumeClaim %s must have the access mode ReadWriteOnce alone: otherwise no Job may be able to check its data while the server runs", first, ClaimName(t.Database))
 	}
 	if claimed, _, _ := unstructured.NestedString(t.Record.Object, "data", contract.RecordClaim); claimed != string(t.Claim.GetUID()) {
-		return fmt.Sprintf("%sPersistentVolumeClaim %s is not the recorded one", first, ClaimName(t.Database))
+		return fmt.Sprintf("%sPersistentVolumeClaim %s is not the claim in the record of the database", first, ClaimName(t.Database))
 	}
 	return ""
 }

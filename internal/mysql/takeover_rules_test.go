@@ -90,7 +90,7 @@ func TestTakeover(t *testing.T) {
 		"another image":              {func(o *Takeover) { o.Image = "mysql:9.7" }, takeoverRefused, "mysql:9.7"},
 		"the default image":          {func(o *Takeover) { o.Image = "" }, takeoverRefused, "set image to mysql:8.4.9"},
 		"no claim":                   {func(o *Takeover) { o.Claim = nil }, takeoverRefused, "data-db-0"},
-		"another claim":              {func(o *Takeover) { o.Claim.SetUID("c2") }, takeoverRefused, "not the recorded one"},
+		"another claim":              {func(o *Takeover) { o.Claim.SetUID("c2") }, takeoverRefused, "not the claim in the record of the database"},
 		"a claim that goes with the server": {func(o *Takeover) {
 			o.Claim.SetOwnerReferences([]metav1.OwnerReference{{Name: "db", Controller: ptr.To(true)}})
 		}, takeoverRefused, "does not stay"},

@@ -39,8 +39,8 @@ func (c *cluster) Record(ctx context.Context, record topology.Record) error {
 				return fmt.Errorf("stop pods: %w", err)
 			}
 			if leaving {
-				return proof.Refuse("the pods are not stopped: claim %s is being deleted, and its data goes with the pod: make a backup, "+
-					"or set the reclaim policy of its volume to Retain, and delete the pod yourself", claim)
+				return proof.Refuse("the pods are not stopped: claim %s is being deleted, and its data would be lost with the pod: make a backup, "+
+					"or set the reclaim policy of the claim's volume to Retain. Then delete the pod yourself", claim)
 			}
 		}
 	}

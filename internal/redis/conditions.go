@@ -43,7 +43,7 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, standing *database.Stan
 		notes = append(notes, unsupported(v.rc.Spec.Version)+". The pods keep their image")
 	}
 	if v.observed.NoSettings {
-		notes = append(notes, fmt.Sprintf("spec.pod[0].configmap: ConfigMap %s did not exist when the pods started: create it; servers read it when they start the next time",
+		notes = append(notes, fmt.Sprintf("spec.pod[0].configmap: ConfigMap %s did not exist when the pods started: create the ConfigMap; servers read it at their next start",
 			podOf(&v.rc.Spec).ConfigMap))
 	}
 	if text := v.password(); text != "" {
@@ -54,7 +54,7 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, standing *database.Stan
 		s.Backup = backupsOf(v.rc).Report(s.Backup, v.observed.backups, c)
 		shards := together(v.observed.Nodes)
 		c.While(redisv1.ConditionColocated, len(shards) > 0, redisv1.ReasonSameNode, strings.Join(shards, "; ")+
-			": the node's end would take all copies of their slots; add nodes, or set antiAffinity to Hard")
+			": if such a Kubernetes node fails, all copies of a shard's slots fail with it; add nodes, or set antiAffinity to Hard")
 	}
 }
 

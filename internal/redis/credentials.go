@@ -27,7 +27,7 @@ const keyPassword = "password"
 type LostError struct{ Secret, Cluster string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("Secret %s with the password of %s is gone: create it again with the key %s, "+
+	return fmt.Sprintf("Secret %s with the password of %s does not exist: create the Secret again, with the former password in key %s, "+
 		"or with a password of your choice if none of the pods runs", e.Secret, e.Cluster, keyPassword)
 }
 

@@ -98,7 +98,7 @@ func (v *view) judge(node *topology.Node) (status, reason, message string) {
 	case !node.Replication.Master && !node.Replication.LinkUp:
 		return no, "LinkDown", "the link to its master is down"
 	case !node.StateOK && v.observed.Record.Formed:
-		return no, "ClusterDown", "by its own view the cluster is not well"
+		return no, "ClusterDown", "its server reports that the cluster is not well"
 	case !node.Ready:
 		return no, "NotReady", "the pod is not ready"
 	}

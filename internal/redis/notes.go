@@ -83,13 +83,13 @@ func notes(spec *redisv1.RedisClusterSpec) (notes []string) {
 	shards := wantedShards(spec)
 	switch n := withoutReplica(shards); {
 	case n == 1 && len(shards) == 1:
-		notes = append(notes, "spec.replicas: one pod has all slots, for development: nothing is served while it is away, and its volume is the only copy of the data")
+		notes = append(notes, "spec.replicas: one pod owns all slots, which suits development only: no slot is served while the pod does not run, and its volume has the only copy of the data")
 	case n > 0:
-		notes = append(notes, fmt.Sprintf("spec.replicas: %d of %d shards have no replica: their part of the data is not served while their pod is away, and is lost with its volume; "+
+		notes = append(notes, fmt.Sprintf("spec.replicas: %d of %d shards have no replica: their slots are not served while their pod does not run, and their data is lost with its volume; "+
 			"6 pods give each shard a replica", n, len(shards)))
 	}
 	if affinity := podOf(spec).Affinity; affinity != nil && affinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		notes = append(notes, "spec.pod[0].affinity.requiredDuringSchedulingIgnoredDuringExecution counts as that of nodeAffinity: write it there")
+		notes = append(notes, "spec.pod[0].affinity.requiredDuringSchedulingIgnoredDuringExecution is used as the field of that name in nodeAffinity: move it to spec.pod[0].affinity.nodeAffinity")
 	}
 	if _, storage := resourcesOf(spec); storage != nil {
 		text := fmt.Sprintf("spec.pod[0].resources: storage %s is the size of each volume: write it to spec.storage.size", storage)

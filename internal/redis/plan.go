@@ -91,7 +91,7 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in reconcil
 
 // unsupported returns the message for a version that is too old.
 func unsupported(version string) string {
-	return fmt.Sprintf("spec.version: Redis %s is not supported: the oldest version that runs is %d.%d. Change this field, such as to %s", version, oldestMajor, oldestMinor, defaultVersion)
+	return fmt.Sprintf("spec.version: Redis %s is not supported: the oldest supported version is %d.%d. Set this field to a supported version, such as %s", version, oldestMajor, oldestMinor, defaultVersion)
 }
 
 // withRunningImage returns a copy of a resource of an unsupported version with the image of its pods. Without pods it returns an error.

@@ -197,8 +197,8 @@ func TestTheSeedIsTheSample(t *testing.T) {
 	assert.NilError(t, yaml.Unmarshal(data, seed))
 	assert.Equal(t, seed.Spec.Version, "3.2.8")
 	_, err = testPlanner(t).plan(seed, ownerOf(seed), there{}.Inputs())
-	assert.ErrorContains(t, err, "the oldest version that runs is 6.2")
-	assert.Assert(t, len(notes(&seed.Spec)) == 1 && strings.Contains(notes(&seed.Spec)[0], "counts as that of nodeAffinity"), "%v", notes(&seed.Spec))
+	assert.ErrorContains(t, err, "the oldest supported version is 6.2")
+	assert.Assert(t, len(notes(&seed.Spec)) == 1 && strings.Contains(notes(&seed.Spec)[0], "is used as the field of that name in nodeAffinity"), "%v", notes(&seed.Spec))
 	seed.Spec.Version, seed.UID, seed.Generation = "7.0.15", sample.UID, sample.Generation
 	assert.DeepEqual(t, planOf(t, seed, there{}).Parts[0].Objects, planOf(t, sample, there{}).Parts[0].Objects)
 }
@@ -286,10 +286,10 @@ func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, reason, message string
 	}{
-		"old version":  {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: the oldest version that runs is 6.2. Change this field, such as to 7.0.15"},
+		"old version":  {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: the oldest supported version is 6.2. Set this field to a supported version, such as 7.0.15"},
 		"own variable": {"pod: [{env: [{name: POD_IP, value: a}]}]", reconcile.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
 		"many large pods": {"replicas: 300\npodTemplate: {metadata: {annotations: {a: " + strings.Repeat("x", 4000) + "}}}", reconcile.ReasonInvalidSpec,
-			"bytes together with spec.pod, and may have at most 3495 for 150 shards: shorten them, or lower spec.replicas"},
+			"bytes together with spec.pod, and may have at most 3495 for 150 shards: shorten both fields, or lower spec.replicas"},
 		"unknown field":  {"podTemplate: {spec: {hostnames: a}}", reconcile.ReasonInvalidSpec, `spec.podTemplate.spec.hostnames: unknown field: there is no such field; did you mean 'hostname'?`},
 		"own annotation": {"pod: [{annotations: {d3os-product.com.d3os/ticket: a}}]", reconcile.ReasonInvalidSpec, "spec.pod[0].annotations: annotations of d3os-product.com.d3os"},
 		"unknown field of backups": {

@@ -11,5 +11,5 @@ import (
 // records are the records of clusters, in annotations of the ConfigMaps <name>-topology.
 var records = database.Records[topology.Record]{
 	Annotation: "redis.middleware.hc.cn/record", Suffix: "-topology",
-	Advice: "restore it from a backup, or remove the annotation if the pods have no data",
+	Advice: "restore the annotation from a backup, or remove it if the pods have no data",
 }

@@ -35,10 +35,10 @@ func TestNotes(t *testing.T) {
 	const storage = "pod: [{resources: {requests: {storage: 20Gi}, limits: {cpu: 1, storage: 30Gi}}}]"
 	for spec, want := range map[string]string{
 		"{}": "", "{replicas: 6}": "", "{replicas: 0}": "", "{pod: [{affinity: {podAntiAffinity: {}}}]}": "",
-		"{replicas: 1}": "one pod has all slots, for development",
-		"{replicas: 3}": "3 of 3 shards have no replica: their part of the data is not served while their pod is away, and is lost with its volume",
+		"{replicas: 1}": "one pod owns all slots, which suits development only",
+		"{replicas: 3}": "3 of 3 shards have no replica: their slots are not served while their pod does not run, and their data is lost with its volume",
 		"{replicas: 5}": "1 of 3 shards have no replica",
-		"{pod: [{affinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}]}": "counts as that of nodeAffinity",
+		"{pod: [{affinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}]}": "is used as the field of that name in nodeAffinity",
 		"{" + storage + "}":                        "storage 20Gi is the size of each volume",
 		"{" + storage + ", storage: {size: 10Gi}}": "storage 20Gi is the size of each volume",
 		"{" + storage + ", storage: {size: 50Gi}}": "storage 20Gi is not used: spec.storage.size is 50Gi",

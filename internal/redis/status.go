@@ -165,9 +165,9 @@ func (v *view) explain(standing *database.Standing) (reason, message string) {
 func (v *view) password() string {
 	switch {
 	case v.observed.Password != "":
-		return v.observed.Password + ". No server starts without it: put the password of the servers there"
+		return v.observed.Password + ". No server starts without the password: write the password of the servers to that key"
 	case v.observed.OtherPassword:
-		return fmt.Sprintf("Secret %s has another password than the servers take, and a pod that starts now cannot join them: "+
+		return fmt.Sprintf("Secret %s has another password than the servers, and a pod that starts now cannot join them: "+
 			"restore the former password in the Secret. To change the password, change it on the servers first", secretOf(v.rc))
 	}
 	return ""
@@ -275,7 +275,7 @@ func (v *view) kept() []string {
 		node := &v.observed.Nodes[i]
 		kept = append(kept, database.Kept{Pod: node.Pod, MiB: node.Kept})
 	}
-	return database.KeptNotes(kept, "former files (*.damaged, *.of-the-past, *.without-*, as of its start)")
+	return database.KeptNotes(kept, "files of former data (*.damaged, *.of-the-past, *.without-*; the size is from the server's start)")
 }
 
 // podProblem describes the first problem of a pod that does not start, and counts the others.

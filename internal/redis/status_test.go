@@ -74,8 +74,8 @@ func TestKeptFilesAreNamed(t *testing.T) {
 	k := statusKind(t)
 	for kept, want := range map[[2]int64]string{
 		{0, 0}:  "",
-		{0, 12}: "the volume of cache-2-1 keeps 12 MiB of former files (*.damaged, *.of-the-past, *.without-*, as of its start): remove what is not needed before it fills the volume",
-		{9, 12}: "the volume of cache-2-1 keeps 12 MiB of former files (*.damaged, *.of-the-past, *.without-*, as of its start) (1 more volumes keep some): remove what is not needed before it fills the volume",
+		{0, 12}: "the volume of cache-2-1 keeps 12 MiB of files of former data (*.damaged, *.of-the-past, *.without-*; the size is from the server's start): remove the unneeded files before they fill the volume",
+		{9, 12}: "the volume of cache-2-1 keeps 12 MiB of files of former data (*.damaged, *.of-the-past, *.without-*; the size is from the server's start) (1 more volumes keep some): remove the unneeded files before they fill the volume",
 	} {
 		rc, obs := read(t, "minimal"), running()
 		without := len(notes(&rc.Spec))

@@ -118,7 +118,7 @@ func checkPods(spec *redisv1.RedisClusterSpec, shards int) error {
 	if err != nil || shards <= fewShards || len(data)*shards <= heaviestPods {
 		return err
 	}
-	return render.FieldError("spec.podTemplate", "has %d bytes together with spec.pod, and may have at most %d for %d shards: shorten them, or lower spec.replicas",
+	return render.FieldError("spec.podTemplate", "has %d bytes together with spec.pod, and may have at most %d for %d shards: shorten both fields, or lower spec.replicas",
 		len(data), heaviestPods/shards, shards)
 }
 

@@ -238,7 +238,7 @@ func TestQuorumLost(t *testing.T) {
 	s.crash(leader) // an etcd that starts without a quorum answers no client
 	s.Until("the status reports it", func() error {
 		st := s.get().Status
-		if strings.Contains(st.Message, "delete its claim") {
+		if strings.Contains(st.Message, "delete the pod and its claim") {
 			t.Fatalf("the operator would delete the last copy: %s", st.Message)
 		}
 		if st.Phase != etcdv1.PhaseQuorumLost || !strings.Contains(st.Message, "spec.recovery.from to "+survivor.Name) {

@@ -109,7 +109,7 @@ func causes(disks *slowdisk.Disks, op **stage.Operator) []cause {
 			s.Eventually("the status names it before the copy, which takes seconds, replaces it", func() bool {
 				return s.First(from, "MySQLCluster/"+name, func(c harness.Change) bool {
 					mc, ok := c.Object.(*mysqlv1.MySQLCluster)
-					return ok && strings.HasPrefix(mc.Status.Message, fmt.Sprintf("member %d has transactions that the primary has not", replica))
+					return ok && strings.HasPrefix(mc.Status.Message, fmt.Sprintf("member %d has transactions that the primary lacks", replica))
 				}) != nil
 			})
 			return func() {}

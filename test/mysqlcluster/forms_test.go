@@ -130,7 +130,7 @@ func TestServerThatStaysOne(t *testing.T) {
 	s.Stalls("InvalidSpec", "spec.mysql.initScripts")
 	same()
 	s.ChangePlatform(`{mysql: {initScripts: null, image: "docker.io/library/mysql:9.7.5"}}`)
-	s.Stalls("InvalidSpec", "spec.mysql.replica", "9.7.5", "not together")
+	s.Stalls("InvalidSpec", "spec.mysql.replica", "9.7.5", "change image before replica")
 	same()
 	s.ChangePlatform(`{mysql: {image: "` + image + `", config: {gtid_mode: "OFF"}}}`)
 	s.Until("the settings are refused", func() error {

@@ -177,7 +177,7 @@ var offsets = regexp.MustCompile(`slave0:.*offset=(\d+),[^$]*master_repl_offset:
 func (s *scene) inStep() {
 	s.Helper()
 	for _, pod := range s.pods() {
-		s.Until(pod.Name+" is in step", func() error {
+		s.Until(pod.Name+" is in sync", func() error {
 			persistence, replication := s.info(pod.Name, "persistence"), s.info(pod.Name, "replication")
 			at := offsets.FindStringSubmatch(replication)
 			switch {

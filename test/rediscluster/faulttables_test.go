@@ -141,7 +141,7 @@ func (s *scene) ofThePast(others ...string) {
 	back := s.holdAll(syscall.SIGTERM, append(others, master)...)
 	present()
 	s.Pass(away)
-	s.says("restarted since it was in step", "accept-data-loss")
+	s.says("restarted since it was in sync", "accept-data-loss")
 	if err := s.isA(replica, "slave"); err != nil {
 		s.Error(err)
 	}
@@ -196,7 +196,7 @@ var slots = []scenario{
 		s.do(s.master(1), "CONFIG", "SET", "maxmemory", "1mb")
 		s.loseVolume(s.replica(2), "")
 	}, end: func(s *scene) {
-		s.says(s.master(1) + " takes no more keys, its memory is full: raise maxmemory")
+		s.says(s.master(1) + " accepts no more keys, its memory is full: raise maxmemory")
 		s.Until("the move is undone, and the empty pod joins", func() error {
 			if marks := s.openSlots(); len(marks) > 0 {
 				return fmt.Errorf("open: %v", marks)

@@ -247,7 +247,7 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 
 	s.setPassword(s.secret, "second")
 	s.Must(s.Kill(replica, syscall.SIGKILL, "redis"))
-	s.says("Secret mine has another password than the servers take", "does not accept the password")
+	s.says("Secret mine has another password than the servers", "does not accept the password")
 	s.change("{config: {maxmemory-policy: allkeys-lru}}") // only the other servers change
 	s.Until("the other servers have the setting", func() error { return s.evicts("allkeys-lru", replica) })
 	if rc := s.get(); rc.Status.Slots != redisv1.Slots || s.remain(uids) != 6 || rc.Status.Phase == redisv1.PhaseRunning {

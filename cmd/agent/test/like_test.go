@@ -238,7 +238,7 @@ func TestRestoreIsRefusedOrSaysWhereTheConfigurationDiffers(t *testing.T) {
 	o.backup()
 	config := filepath.Join(t.TempDir(), "my.cnf")
 	for text, want := range map[string]string{
-		"lower_case_table_names=1":                             "lower_case_table_names=0, this one is configured with 1",
+		"lower_case_table_names=1":                             "lower_case_table_names=0, but the restored database is configured with 1",
 		"innodb_page_size=8k\ninnodb_ft_min_token_size=2":      "innodb_page_size=16384",
 		"innodb_ft_min_token_size=5":                           "",
 		"innodb_ft_min_token_size=2\ndefault_time_zone=+01:00": "",

@@ -89,8 +89,8 @@ func (a *archiver) failures() []error {
 }
 
 // Under load, the server is killed, its files rotate and the archive is stopped. Restores to random moments have every row that was
-// acknowledged before the moment, and no row that was begun after it. All rows belong to one position, even if sessions set their
-// timestamp.
+// acknowledged before the moment, and no row that was begun after it. The restored rows equal the rows at one position of the binary log,
+// even if a session sets its variable `timestamp`.
 func TestPointInTime(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {

@@ -75,7 +75,7 @@ func TestPreparedAndNotInTheLog(t *testing.T) {
 	o := observed(t, s)
 	for statement, want := range map[string]string{
 		"GRANT XA_RECOVER_ADMIN ON *.* TO ":    "x'676f6e65',x'',1",
-		"REVOKE XA_RECOVER_ADMIN ON *.* FROM ": "grant it XA_RECOVER_ADMIN",
+		"REVOKE XA_RECOVER_ADMIN ON *.* FROM ": "grant the account XA_RECOVER_ADMIN",
 	} {
 		o.Exec("SET SQL_LOG_BIN = 0", statement+rig.Account+"@'%'")
 		made, _, err := backup.Run(t.Context(), options(s, o.to, o.identity))

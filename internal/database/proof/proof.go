@@ -31,9 +31,9 @@ func (p Pod) Is(name, uid, ip string) error {
 	case p.UID == "":
 		return Refuse("pod %s is gone", name)
 	case p.UID != uid:
-		return Refuse("pod %s has been replaced: its UID is %s, the step is for %s", name, p.UID, uid)
+		return Refuse("pod %s has been replaced: its UID is %s, but the step was decided for %s", name, p.UID, uid)
 	case p.IP != ip:
-		return Refuse("pod %s has address %q, the step is for %s", name, p.IP, ip)
+		return Refuse("pod %s has address %q, but the step was decided for %s", name, p.IP, ip)
 	case p.Terminating:
 		return Refuse("pod %s is being deleted", name)
 	}

@@ -77,11 +77,11 @@ func (c *cluster) sortClaims(all []Claim) {
 		claim := &all[i]
 		if c.Record.isStray(claim, c.Live) && c.pods[claim.Ordinal] == nil {
 			c.strays[claim.Ordinal] = claim
-			c.note("claim %s has data of member %s of cluster %s, and no pod uses it: it is left alone. Delete it if that data is not needed", claim.Name, claim.Member, claim.Cluster)
+			c.note("claim %s has data of member %s of cluster %s, and no pod uses the claim: the operator keeps it. Delete the claim if that data is not needed", claim.Name, claim.Member, claim.Cluster)
 			continue
 		}
 		if claim.Malformed != "" {
-			c.note("claim %s has a malformed annotation: %s. It is written again when its member answers", claim.Name, claim.Malformed)
+			c.note("claim %s has a malformed annotation: %s. The operator writes the annotation again when the member answers", claim.Name, claim.Malformed)
 		}
 		c.Claims = append(c.Claims, *claim)
 	}
@@ -336,7 +336,7 @@ func (p *Pod) trouble() string {
 	case !p.Running:
 		return "its container does not run"
 	case p.Report != nil && p.Report.Volume == VolumeForeign && p.Report.Owner != "":
-		return fmt.Sprintf("ForeignVolume: its volume is a copy of that of pod %s: no member starts on a copy. Restore a backup into a new cluster (spec.restoreFrom) instead", p.Report.Owner)
+		return fmt.Sprintf("ForeignVolume: its volume is a copy of the volume of pod %s: no member starts on a copy. Restore a backup into a new cluster (spec.restoreFrom) instead", p.Report.Owner)
 	case p.Report != nil && p.Report.Waiting != "":
 		return p.Report.reason() + p.Report.Waiting
 	default:

@@ -71,7 +71,7 @@ func (c *cluster) mendCorrupt() (steps []Step) {
 	}
 	for _, s := range c.learners {
 		if s.ordinal >= 0 {
-			steps = append(steps, c.do(PhaseRecovering, c.remove(s, nil), "remove the learner %s: its data may be that of a member whose keys are wrong", s.name())...)
+			steps = append(steps, c.do(PhaseRecovering, c.remove(s, nil), "remove the learner %s: its data may come from a member with wrong keys", s.name())...)
 		}
 	}
 	if len(steps) > 0 {
@@ -81,14 +81,14 @@ func (c *cluster) mendCorrupt() (steps []Step) {
 		if !slices.Contains(c.bad, s.ID) {
 			continue
 		}
-		why := fmt.Sprintf("%s is corrupt: its keys are not those of the %d voters that agree", s.name(), len(c.good))
+		why := fmt.Sprintf("%s is corrupt: its keys differ from the keys of the %d voters that agree", s.name(), len(c.good))
 		others := c.healthyBut(s)
 		switch {
 		case s.ordinal < 0:
 			c.stuck = true
-			return append(steps, c.wait(PhaseDegraded, "%s, and it is none of this cluster's pods: remove it with etcdctl", why)...)
+			return append(steps, c.wait(PhaseDegraded, "%s, and no pod of this cluster runs it: remove the member with etcdctl", why)...)
 		case len(others) < quorum(len(c.voters)):
-			return append(steps, c.wait(PhaseDegraded, "%s. It is replaced when %d of these answer", why, quorum(len(c.voters)))...)
+			return append(steps, c.wait(PhaseDegraded, "%s. The operator replaces this member when %d of those voters answer", why, quorum(len(c.voters)))...)
 		case c.leader == s:
 			steps = append(steps, c.moveLeader(PhaseRecovering, s, why)...)
 			continue
@@ -148,7 +148,7 @@ func (c *cluster) whyCorrupt() string {
 			keys = append(keys, fmt.Sprintf("%s: hash %08x at revision %d", s.name(), s.answer.Hash.Sum, s.answer.Hash.Revision))
 		}
 	}
-	return fmt.Sprintf("CORRUPT: etcd raised the alarm for %s, and no quorum is known to have the same keys. It takes no reads and writes, and no member is changed (%s). "+
-		"Find out with etcdctl endpoint hashkv which members are right, and remove the others with etcdctl member remove; or restore a backup into a new cluster",
+	return fmt.Sprintf("CORRUPT: etcd raised the alarm for %s, and no quorum is known to have the same keys. Reads and writes fail, and the operator changes no member (%s). "+
+		"Find out with etcdctl endpoint hashkv which members have the right keys, and remove the other members with etcdctl member remove; or restore a backup into a new cluster",
 		strings.Join(named, ", "), strings.Join(keys, "; "))
 }

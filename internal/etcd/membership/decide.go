@@ -80,7 +80,7 @@ func (c *cluster) await(verdict Verdict) []Step {
 	for _, s := range c.voters {
 		if verdict == Complete && !s.pod.Ready {
 			c.ongoing = true
-			return c.wait(phase, "%s answers and is not ready: the Service does not lead to it", s.name())
+			return c.wait(phase, "%s answers and is not ready: the Service sends no requests to it", s.name())
 		}
 	}
 	return nil
@@ -117,9 +117,9 @@ func (c *cluster) whyLeaving() string {
 	if len(leaving) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("the claims of %s are being deleted: their data goes with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain. ", strings.Join(leaving, ", "))
+	text := fmt.Sprintf("the claims of %s are being deleted: their data would be lost with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain. ", strings.Join(leaving, ", "))
 	if len(c.voters) > len(leaving) || len(c.voters) > 2 {
-		return text + "Make a backup, then delete one of these pods at a time, when all other members are well: it gets a new volume, and the data from them"
+		return text + "Make a backup, then delete one of these pods at a time, when all other members are well: the deleted pod comes back with a new volume, and copies the data from them"
 	}
 	return text + "Make a backup, and restore it into a new cluster"
 }
@@ -313,7 +313,7 @@ func (c *cluster) details(verdict Verdict) string {
 		for _, id := range c.ids {
 			ids = append(ids, id.String())
 		}
-		return fmt.Sprintf("there is data of %d clusters (%s): nothing is changed until the pods and claims of all but one are deleted",
+		return fmt.Sprintf("there is data of %d clusters (%s): the operator changes nothing until you delete the pods and claims of all clusters except one",
 			len(ids), strings.Join(ids, ", "))
 	case QuorumLost:
 		return strings.Join(append([]string{c.whyLost()}, c.waits...), "; ")
@@ -325,7 +325,7 @@ func (c *cluster) details(verdict Verdict) string {
 	for _, s := range c.members {
 		switch {
 		case s.ordinal < 0:
-			return fmt.Sprintf("member %s (%s) is none of this cluster's pods: remove it with etcdctl if it is not needed", s.ID, s.Name)
+			return fmt.Sprintf("no pod of this cluster runs member %s (%s): remove the member with etcdctl if it is not needed", s.ID, s.Name)
 		case s.Learner || !c.healthy(s):
 			return fmt.Sprintf("%s: %s", s.name(), s.pod.trouble())
 		}

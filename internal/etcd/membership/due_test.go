@@ -50,7 +50,7 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 			s.view.Claims[1].Member, s.view.Claims[2].Member = 0, 0
 			s.view.Pods[0].Outdated, s.view.Pods[2].Outdated = true, true
 			s.leads(2)
-		}, []string{"note on claim data-p-1", "note on claim data-p-2", "replace pod p-0", rest}},
+		}, []string{"record on claim data-p-1", "record on claim data-p-2", "replace pod p-0", rest}},
 		"claims that are not needed": {func(s *scene) {
 			s.vacate(2)
 			s.vacate(1)
@@ -58,15 +58,15 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 		}, []string{"delete claim data-p-1", "delete claim data-p-2", rest}},
 		"a record, which later steps need": {func(s *scene) {
 			s.view.Record.Replicas, s.view.Pods[1].Outdated = 1, true
-		}, []string{"write down that this is cluster c1", rest}},
+		}, []string{"record that this is cluster c1", rest}},
 		"a record, and a pod that nothing runs in": {func(s *scene) {
 			s.view.Record.Replicas = 1
 			s.down(1)
 			s.view.Pods[1].Outdated, s.view.Pods[1].Running = true, false
-		}, []string{"write down that this is cluster c1", "delete pod p-1: nothing runs in it", rest}},
+		}, []string{"record that this is cluster c1", "delete pod p-1: nothing runs in it", rest}},
 		"a ticket that is taken back": {func(s *scene) {
 			s.view.Pods[0].Ticket, s.view.Pods[1].Outdated = TicketSeed, true
-		}, []string{"take back the ticket of p-0", rest}},
+		}, []string{"remove the ticket of p-0", rest}},
 		"a corrupt member": {func(s *scene) {
 			corrupt(2, 7, 7, 8)(s)
 			s.view.Pods[1].Outdated = true
@@ -78,7 +78,7 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 		"tokens of a recovery": {func(s *scene) {
 			survivorRestarted(s)
 			s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0"
-		}, []string{"note on claim data-p-0", "note on claim data-p-1", "note on claim data-p-2", rest}},
+		}, []string{"record on claim data-p-0", "record on claim data-p-1", "record on claim data-p-2", rest}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -290,7 +290,7 @@ func (e *exploration) settles(begin numbered) {
 }
 
 func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
-	if strings.HasPrefix(decision.Model.Reason, "the claims of ") || strings.Contains(decision.Model.Reason, "the template may be wrong") || w.spoiled != 0 && w.spoiled == w.revision {
+	if strings.HasPrefix(decision.Model.Reason, "the claims of ") || strings.Contains(decision.Model.Reason, "the pod template may be wrong") || w.spoiled != 0 && w.spoiled == w.revision {
 		return // the reason has the cause, and a user must act
 	}
 	all, run, _ := w.voters()

@@ -25,7 +25,7 @@ func (c *cluster) form() []Step {
 	for i := range c.Claims {
 		if claim := &c.Claims[i]; claim.Malformed != "" {
 			c.stuck = true
-			return c.wait(PhaseFailed, "no cluster is formed: claim %s has a malformed annotation: %s. The volume had data: restore it; or remove the annotation if the data is not needed",
+			return c.wait(PhaseFailed, "no cluster is formed: claim %s has a malformed annotation: %s. The annotation shows that the volume had data: restore the volume; or remove the annotation if the data is not needed",
 				claim.Name, claim.Malformed)
 		}
 	}
@@ -35,7 +35,7 @@ func (c *cluster) form() []Step {
 		return c.wait(PhasePending, "the first pod does not exist yet")
 	case first.Report.Used == TicketSeed:
 		// The ticket was used, but no cluster exists. The former content of the empty volume is unknown.
-		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it began a cluster, and its volume is empty again before the cluster existed", first.Name)
+		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it was allowed to form the cluster, but no cluster exists, and its volume is empty", first.Name)
 	case first.Ticket != TicketSeed:
 		return c.do(PhaseCreating, Step{Action: ActionTicket, Pod: first.place(), Ticket: TicketSeed}, "let %s form the cluster", first.Name)
 	default:
@@ -81,7 +81,7 @@ func (c *cluster) remember() []Step {
 		return nil
 	}
 	record.Scheme = c.scheme()
-	return c.do(c.creating(), Step{Action: ActionRecord, Record: &record, Was: c.Record}, "write down that this is cluster %s, with %d pods", c.id, replicas)
+	return c.do(c.creating(), Step{Action: ActionRecord, Record: &record, Was: c.Record}, "record that this is cluster %s, with %d pods", c.id, replicas)
 }
 
 // scheme returns the scheme in the members' peer URLs, or else the recorded scheme. It is stored with the next change
@@ -113,7 +113,7 @@ func (c *cluster) formed() (steps []Step) {
 			continue
 		}
 		if mark := c.markOf(s); s.answer.Position().Before(s.claim.Position) && mark != s.claim.mark() {
-			return c.do(PhaseRecovering, c.markClaim(s, mark), "note on claim %s how far its data goes after the recovery", s.claim.Name)
+			return c.do(PhaseRecovering, c.markClaim(s, mark), "record on claim %s the last log entry of its data after the recovery", s.claim.Name)
 		}
 	}
 	if c.Record.Survivor != "" {
@@ -122,7 +122,7 @@ func (c *cluster) formed() (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
 		if (p.Ticket == TicketSeed || IsForce(p.Ticket)) && !p.Terminating {
-			steps = append(steps, c.do(c.creating(), Step{Action: ActionTicket, Pod: p.place(), Ticket: TicketNone}, "take back the ticket of %s, which it used", p.Name)...)
+			steps = append(steps, c.do(c.creating(), Step{Action: ActionTicket, Pod: p.place(), Ticket: TicketNone}, "remove the ticket of %s, which was used", p.Name)...)
 		}
 	}
 	return steps
@@ -149,7 +149,7 @@ func (c *cluster) mark() (steps []Step) {
 		if mark != was {
 			step := c.markClaim(s, mark)
 			step.ongoing = true
-			steps = append(steps, c.do(c.creating(), step, "note on claim %s that its data is that of member %s", s.claim.Name, s.ID)...)
+			steps = append(steps, c.do(c.creating(), step, "record on claim %s that its data belongs to member %s", s.claim.Name, s.ID)...)
 		}
 	}
 	return steps
@@ -179,7 +179,7 @@ func (c *cluster) markPositions(steps []Step) (marks []Step) {
 		mark := s.claim.mark()
 		mark.Position = now
 		step := c.markClaim(s, mark)
-		step.Quiet, step.Message = true, fmt.Sprintf("note on claim %s that its data goes up to entry %d", s.claim.Name, now.Index)
+		step.Quiet, step.Message = true, fmt.Sprintf("record on claim %s that its data goes up to entry %d", s.claim.Name, now.Index)
 		marks = append(marks, step)
 	}
 	return c.due(marks)
@@ -219,7 +219,7 @@ func (c *cluster) unblock() (steps []Step) {
 		case p.Outdated && !c.Lagging && (!p.Running || p.Crashing || p.Report != nil):
 			steps = append(steps, c.do(PhaseUpgrading, step, "delete pod %s: nothing runs in it (%s), and another revision is wanted", p.Name, p.trouble())...)
 		case leaves && p.Report != nil:
-			steps = append(steps, c.do(c.creating(), step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)...)
+			steps = append(steps, c.do(c.creating(), step, "delete pod %s: its claim is being deleted, and the new pod gets a new claim", p.Name)...)
 		}
 	}
 	return steps

@@ -46,7 +46,7 @@ func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	case c.member(report.Member) != nil:
 		return swapped, fmt.Sprintf("its volume has the data of member %s", report.Member)
 	case !c.proven:
-		return unknown, fmt.Sprintf("its volume has the data of member %s, and no quorum can confirm whether that was removed", report.Member)
+		return unknown, fmt.Sprintf("its volume has the data of member %s, and no quorum can confirm whether that member was removed", report.Member)
 	default:
 		return lost, fmt.Sprintf("its volume has the data of member %s, which was removed", report.Member)
 	}
@@ -93,7 +93,7 @@ func (c *cluster) advice() string {
 		return ""
 	}
 	text := ": the data of too many members is lost. Restore a backup into a new cluster, or continue with the data of one member: set spec.recovery.from to " +
-		strings.Join(names, " or ") + " (or Best) and spec.recovery.token to a new value. What the others had acknowledged and it had not received is lost then"
+		strings.Join(names, " or ") + " (or Best) and spec.recovery.token to a new value. Writes that this member has not received are lost then"
 	if token := c.want.Recovery.Token; token != "" && c.isUsed(token) {
 		text += fmt.Sprintf(". The token %s was used before", token)
 	}
@@ -257,7 +257,7 @@ func (c *cluster) recover() []Step {
 			}, "begin the recovery %s: continue with the data of %s", consent.Token, p.Name)
 		}
 	}
-	return c.blocked("the recovery waits: spec.recovery.from is %s, and no such member answers", consent.From)
+	return c.blocked("the recovery waits: spec.recovery.from is %s, and no member of that name answers", consent.From)
 }
 
 func nameOf(p *Pod, ordinal int) string {
@@ -276,16 +276,16 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 			text := fmt.Sprintf("it is not known whether %s has data (%s). ", nameOf(p, ordinal), p.trouble())
 			switch claim := c.claims[ordinal]; {
 			case claim != nil && claim.Malformed != "":
-				return text + fmt.Sprintf("Bring it back: claim %s has a malformed annotation, and may be the last copy", claim.Name)
+				return text + fmt.Sprintf("Bring that pod back: claim %s has a malformed annotation, and may have the last copy", claim.Name)
 			case claim != nil && claim.Member != 0:
-				return text + fmt.Sprintf("Bring it back: claim %s is marked as that of member %s, and may be the last copy", claim.Name, claim.Member)
+				return text + fmt.Sprintf("Bring that pod back: claim %s is marked as the claim of member %s, and may have the last copy", claim.Name, claim.Member)
 			}
-			return text + "If that data is lost permanently, delete its claim and its pod"
+			return text + "If the data of that pod is lost permanently, delete the pod and its claim"
 		}
 	}
 	for _, s := range c.voters {
 		if s.ordinal < 0 {
-			return fmt.Sprintf("member %s (%s) is none of this cluster's pods, and may have data", s.ID, s.Name)
+			return fmt.Sprintf("no pod of this cluster runs member %s (%s), which may have data", s.ID, s.Name)
 		}
 	}
 	return ""
@@ -302,7 +302,7 @@ func (c *cluster) endForce(but *Pod) (steps []Step) {
 			c.stuck = true
 			return append(steps, c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to continue alone, and its claim is being deleted", p.Name)...)
 		default:
-			steps = append(steps, c.do(PhaseRecovering, p.deletePod(), "delete pod %s: this ends the permission to continue alone that the previous recovery gave it", p.Name)...)
+			steps = append(steps, c.do(PhaseRecovering, p.deletePod(), "delete pod %s: the previous recovery allowed it to continue alone, and the deletion ends that permission", p.Name)...)
 		}
 	}
 	return steps
@@ -343,7 +343,7 @@ func (c *cluster) force() (steps []Step) {
 		mark := claim.mark()
 		mark.Tokens = c.Record.Tokens
 		steps = append(steps, c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Mark: mark, Pod: c.pods[claim.Ordinal].place()},
-			"note on claim %s that the token %s is used", claim.Name, token)...)
+			"record on claim %s that the token %s is used", claim.Name, token)...)
 	}
 	if len(steps) > 0 {
 		return steps
@@ -360,7 +360,7 @@ func (c *cluster) force() (steps []Step) {
 	const other = "; to continue with another member, set spec.recovery.from, and spec.recovery.token to a new value"
 	switch p := survivor; {
 	case p == nil:
-		return c.wait(PhaseRecovering, "pod %s is to continue alone, and does not exist%s", c.Record.Survivor, other)
+		return c.wait(PhaseRecovering, "pod %s must continue as the only member, but does not exist%s", c.Record.Survivor, other)
 	case p.isEmpty():
 		c.stuck = true
 		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the volume of %s is empty", token, p.Name)
@@ -391,10 +391,10 @@ func (c *cluster) beginAgain() (steps []Step) {
 			continue
 		}
 		if c.pods[claim.Ordinal] == nil {
-			return c.blocked("the recovery waits: claim %s may have data, and no pod uses it. If it is not needed, delete it", claim.Name)
+			return c.blocked("the recovery waits: claim %s may have data, and no pod uses the claim. If the data is not needed, delete the claim", claim.Name)
 		}
 		steps = append(steps, c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Pod: c.pods[claim.Ordinal].place()},
-			"note on claim %s that its volume is empty", claim.Name)...)
+			"record on claim %s that its volume is empty", claim.Name)...)
 	}
 	if len(steps) > 0 {
 		return steps

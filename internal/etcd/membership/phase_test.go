@@ -296,8 +296,8 @@ func TestPlanned(t *testing.T) {
 func TestClaimsAreNamed(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*scene){
-		"claim data-p-3 has data of member 9 of cluster c2, and no pod uses it": stray,
-		"claim data-p-1 has a malformed annotation: member-id is zz":            malformed(1),
+		"claim data-p-3 has data of member 9 of cluster c2, and no pod uses the claim": stray,
+		"claim data-p-1 has a malformed annotation: member-id is zz":                   malformed(1),
 	} {
 		s := newScene()
 		change(s)

@@ -23,8 +23,8 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	}
 	// If no healthy member runs the same revision, the revision may be the cause: its image, a flag, or a limit.
 	if !slices.ContainsFunc(c.healthyBut(s), func(other *memberState) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
-		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the template may be wrong (%s). "+
-			"Take the last change of the spec back; or, if it is the volume that is wrong, delete its claim and its pod", s.name(), s.pod.trouble())
+		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the pod template may be wrong (%s). "+
+			"Revert the last change of the spec; or, if the volume is damaged, delete the pod of this member and its claim", s.name(), s.pod.trouble())
 		return "", ""
 	}
 	return "it has not started for " + after.String() + ": " + s.pod.trouble(), EvidenceCrashing
@@ -39,7 +39,7 @@ func (c *cluster) removeLost() (steps []Step) {
 		}
 		if is, why := c.fateOf(s); is == swapped {
 			c.stuck = true
-			c.blocked("%s is left alone: %s. Give each pod its own volume again", s.name(), why)
+			c.blocked("the operator does not change %s: %s. Give each pod its own volume again", s.name(), why)
 			continue
 		}
 		why, shown := c.broken(s)
@@ -53,7 +53,7 @@ func (c *cluster) removeLost() (steps []Step) {
 			continue
 		}
 		if c.leader == s {
-			steps = append(steps, c.moveLeader(PhaseRecovering, s, "it is to be replaced")...)
+			steps = append(steps, c.moveLeader(PhaseRecovering, s, "the present leader must be replaced")...)
 			continue
 		}
 		step := c.remove(s, others)
@@ -135,7 +135,7 @@ func (c *cluster) startLearner(phase string, s *memberState) []Step {
 		return c.startUnseen(phase, s)
 	case p.Report.Volume == VolumeForeign:
 		c.stuck = true
-		return c.wait(PhaseFailed, "%s cannot join: its volume has data that is not this operator's. Empty it, or delete its claim and the pod", p.Name)
+		return c.wait(PhaseFailed, "%s cannot join: its volume has data that is not this operator's. Empty the volume, or delete the claim and the pod", p.Name)
 	case p.Report.Damage != "" && c.want.ReplaceAfter > 0:
 		return c.do(phase, c.remove(s, nil), "remove the learner %s: its data is damaged: %s", p.Name, p.Report.Damage)
 	case p.Report.Volume == VolumeData && (p.Report.Member == s.ID || p.Report.Member == 0):
@@ -160,7 +160,7 @@ func (c *cluster) startUnseen(phase string, s *memberState) []Step {
 	case c.want.ReplaceAfter > 0 && p.Crashing && p.NotReadyFor >= c.want.ReplaceAfter:
 		return c.do(phase, c.remove(s, nil), "remove the learner %s: %s", p.Name, p.trouble())
 	case p.Silent && c.isBeyondGap():
-		return c.do(phase, Step{Action: ActionAppend, Via: c.requestTarget(s)}, "append an entry to the log that changes nothing: %s may have all others, and serves only after one more", p.Name)
+		return c.do(phase, Step{Action: ActionAppend, Via: c.requestTarget(s)}, "append an empty entry to the log: %s may have all other entries, but serves only after a further entry", p.Name)
 	default:
 		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
 	}
@@ -193,7 +193,7 @@ func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	case s.claim.Member != s.ID:
 		mark := Mark{Cluster: c.id, Member: s.ID, Version: c.Record.Version, Tokens: c.Record.Tokens}
 		return c.do(phase, Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: p.place()},
-			"note on claim %s that it is for member %s", s.claim.Name, s.ID)
+			"record on claim %s that it is for member %s", s.claim.Name, s.ID)
 	case p.Ticket != JoinTicket(s.ID):
 		return c.do(phase, Step{Action: ActionTicket, Pod: p.place(), Ticket: JoinTicket(s.ID), Member: s.ID, Via: c.requestTarget(s), Expect: c.list},
 			"let %s start as member %s", p.Name, s.ID)
@@ -217,7 +217,7 @@ func (c *cluster) strangers() []Step {
 	for _, s := range c.members {
 		if s.ordinal < 0 {
 			c.stuck = true
-			c.blocked("member %s (%s) is none of this cluster's pods: remove it with etcdctl if it is not needed", s.ID, s.Name)
+			c.blocked("no pod of this cluster runs member %s (%s): remove the member with etcdctl if it is not needed", s.ID, s.Name)
 		}
 	}
 	return nil
@@ -269,11 +269,11 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 		}
 		step := p.deletePod()
 		step.Via, step.Expect = c.requestTarget(nil), c.list
-		return c.do(phase, step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
+		return c.do(phase, step, "delete pod %s: its claim is being deleted, and the new pod gets a new claim", p.Name)
 	}
 	if p != nil && p.Report != nil && p.Report.Volume == VolumeForeign {
 		c.stuck = true
-		return c.blocked("%s is not used: its volume has data that is not this operator's. Empty it, or delete its claim and the pod", p.Name)
+		return c.blocked("%s is not used: its volume has data that is not this operator's. Empty the volume, or delete the claim and the pod", p.Name)
 	}
 	owner := c.ownerOf(p, claim)
 	if owner == 0 || c.member(owner) != nil {
@@ -283,7 +283,7 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 	if p != nil {
 		step.Pod = p.place()
 	}
-	return c.do(phase, step, "delete claim %s: its data is that of member %s, which was removed from the cluster", claim.Name, owner)
+	return c.do(phase, step, "delete claim %s: its data belongs to member %s, which was removed from the cluster", claim.Name, owner)
 }
 
 // ownerOf returns the member that owns the data on a volume, or 0. A report or an answer takes precedence over the claim.

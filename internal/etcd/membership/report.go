@@ -48,13 +48,13 @@ func (c *cluster) stateOf(s *memberState) MemberState {
 	is, why := c.fateOf(s)
 	switch {
 	case s.ordinal < 0:
-		state.State, state.Message = StateUnknown, "it is none of this cluster's pods"
+		state.State, state.Message = StateUnknown, "no pod of this cluster runs it"
 	case s.Learner && s.answer != nil:
 		state.State = StateLearner
 	case s.Learner:
 		state.State, state.Message = StateStarting, s.pod.trouble()
 	case slices.Contains(c.bad, s.ID):
-		state.State, state.Message = StateDown, "it is corrupt: its keys are not those of a quorum"
+		state.State, state.Message = StateDown, "it is corrupt: its keys differ from the keys of a quorum"
 	case c.healthy(s):
 		state.State = StateVoter
 	case is == lost:

@@ -17,7 +17,7 @@ func (c *cluster) roll() (steps []Step) {
 		return c.failedChange(failed)
 	case slices.ContainsFunc(c.members, (*memberState).refuses):
 		c.stuck = true
-		return c.blocked("members refuse the certificate authorities in the Secrets of the cluster, so no pod is replaced: restore the former Secrets, or set spec.replicas to 0 and back to change to these")
+		return c.blocked("members refuse the certificate authorities in the Secrets of the cluster, so no pod is replaced: restore the former Secrets, or, to use the authorities in the present Secrets, set spec.replicas to 0 and then back")
 	case c.Lagging:
 		return nil
 	}
@@ -25,7 +25,7 @@ func (c *cluster) roll() (steps []Step) {
 	for _, s := range outdated {
 		others := c.healthyBut(s)
 		if !c.healthy(s) && len(others) >= quorum(len(c.voters)) {
-			steps = append(steps, c.do(PhaseUpgrading, c.deletePod(s, others), "replace pod %s by one of the latest revision: it does not answer", s.pod.Name)...)
+			steps = append(steps, c.do(PhaseUpgrading, c.deletePod(s, others), "replace pod %s by a pod of the latest revision: it does not answer", s.pod.Name)...)
 		}
 	}
 	if len(outdated) == 0 || len(steps) > 0 {
@@ -35,7 +35,7 @@ func (c *cluster) roll() (steps []Step) {
 		return c.blocked("no further pod is replaced now: not all members are well")
 	}
 	if s := outdated[0]; !c.mayPause(s) {
-		return c.blocked("%s is not replaced %s yet: without it the other voters are no quorum, and the pod with ordinal %d is to join first. Or set spec.replicas to %d",
+		return c.blocked("%s is not replaced %s yet: without it the other voters form no quorum, so the pod with ordinal %d must join first; or set spec.replicas to %d",
 			s.name(), s.successor(), c.vacant(), len(c.voters))
 	}
 	for _, s := range outdated {
@@ -47,9 +47,9 @@ func (c *cluster) roll() (steps []Step) {
 	case !slices.Contains(outdated, leader) || !c.othersSettled(leader):
 		return steps
 	case len(c.voters) > 1:
-		return append(steps, c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced", outdated...)...)
+		return append(steps, c.moveLeader(PhaseUpgrading, leader, "the pod of the present leader must be replaced", outdated...)...)
 	default:
-		return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer until then", leader.pod.Name, leader.successor())
+		return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member, and does not answer until the new pod serves", leader.pod.Name, leader.successor())
 	}
 }
 
@@ -60,9 +60,9 @@ func (c *cluster) outdated() (found []*memberState) {
 		switch {
 		case s.ordinal < 0 || s.pod == nil || !s.pod.Outdated && !s.trustsFormer() || s.pod.Terminating:
 		case c.losesData(s.ordinal):
-			c.blocked("%s is not replaced by one of the latest revision: its claim is being deleted", s.name())
+			c.blocked("%s is not replaced by a pod of the latest revision: its claim is being deleted", s.name())
 		case s.answer != nil && s.claim != nil && (s.claim.Member != s.ID || s.claim.Cluster != c.id):
-			c.blocked("%s is not replaced by one of the latest revision: its claim does not name its data's member yet", s.name())
+			c.blocked("%s is not replaced by a pod of the latest revision: its claim is not marked with the member of its data yet", s.name())
 		default:
 			found = append(found, s)
 		}
@@ -80,7 +80,7 @@ func (c *cluster) othersSettled(except *memberState) bool {
 	for _, s := range c.voters {
 		if s != except && s.ordinal >= 0 && !c.isSettled(s) {
 			c.phase = PhaseUpgrading
-			c.blocked("no further pod is replaced now: %s is to be ready for %s without a restart first", s.name(), c.want.WellFor)
+			c.blocked("no further pod is replaced now: %s must first be ready for %s without a restart", s.name(), c.want.WellFor)
 			return false
 		}
 	}
@@ -114,15 +114,15 @@ func (c *cluster) failedChange(on *memberState) []Step {
 	if on.pod.Problem != "" {
 		why = on.pod.Problem
 	}
-	return c.blocked("the latest change of the pods failed on %s (%s), and no further pod is replaced: take it back, or correct it", on.name(), why)
+	return c.blocked("the latest change of the pods failed on %s (%s), and no further pod is replaced: revert or correct that change", on.name(), why)
 }
 
 // successor describes the pod that replaces a member's pod.
 func (s *memberState) successor() string {
 	if s.pod.Outdated {
-		return "by one of the latest revision"
+		return "by a pod of the latest revision"
 	}
-	return "by one that trusts the certificate authorities of its Secrets"
+	return "by a pod that trusts the certificate authorities of its Secrets"
 }
 
 // deletePod returns the step that deletes a member's pod. The step requires the member list of the decision: with
@@ -186,11 +186,11 @@ func (c *cluster) upgrade() []Step {
 	}
 	if c.want.Pinned && next != c.want.Version {
 		c.stuck = true
-		return c.blocked("etcd stays at %s: %s is reached through %s, and spec.image is one image: give it without a tag and digest, or set both fields to %s first",
+		return c.blocked("etcd stays at %s: the upgrade to %s goes through %s, and spec.image names one fixed image: give spec.image without a tag and digest, or set spec.image and spec.version to %s first",
 			c.Record.Version, c.want.Version, next, next)
 	}
 	if k := c.vacant(); k >= 0 && c.above(k) {
-		return c.blocked("etcd goes to %s when the pod with ordinal %d has joined", next, k)
+		return c.blocked("etcd is upgraded to %s when the pod with ordinal %d has joined", next, k)
 	}
 	for _, s := range c.members {
 		if s.Learner || s.pod == nil || s.pod.Outdated || c.Lagging || !c.healthy(s) || s.answer.Version != lowest {
@@ -198,7 +198,7 @@ func (c *cluster) upgrade() []Step {
 		}
 	}
 	if next == c.Record.Version {
-		return c.blocked("all pods are of the latest revision, and run etcd %s instead of %s: does the image have that version?", lowest, next)
+		return c.blocked("all pods are of the latest revision, and run etcd %s instead of %s: check which version spec.image has", lowest, next)
 	}
 	return c.record(PhaseUpgrading, func(r *Record) { r.Version = next }, "bring etcd from %s to %s", lowest, next)
 }

@@ -70,7 +70,7 @@ func (c *cluster) noteAuthority(verdict Verdict) []Step {
 	if record == c.Record {
 		return nil
 	}
-	step.Record, step.Message = &record, "write down which certificate authorities all members accept"
+	step.Record, step.Message = &record, "record which certificate authorities all members accept"
 	return []Step{step}
 }
 
@@ -84,7 +84,7 @@ func (c *cluster) rotate() []Step {
 	c.rotating = true
 	switch {
 	case !c.shareAuthority():
-		c.note("the certificate authorities are being replaced: the next step needs all members, with the latest Secrets")
+		c.note("the certificate authorities are being replaced: the next step begins when all members use the latest Secrets")
 		return nil
 	case a.Phase != AuthoritiesAtRest && !a.Held:
 		c.rotating = false
@@ -95,9 +95,9 @@ func (c *cluster) rotate() []Step {
 	}
 	step := Step{Action: ActionRotate, Authorities: a.Phase, Via: c.requestTarget(nil), Expect: c.list, Healthy: places(c.members)}
 	text := map[AuthorityPhase]string{
-		AuthoritiesAtRest: "make new certificate authorities, and let all trust the former and the new ones",
-		AuthoritiesTrust:  "let the new certificate authorities sign: all members trust them",
-		AuthoritiesSign:   "drop the former certificate authorities: no member shows a certificate that they signed",
+		AuthoritiesAtRest: "make new certificate authorities: members and clients trust the former and the new authorities",
+		AuthoritiesTrust:  "sign with the new certificate authorities: all members trust them",
+		AuthoritiesSign:   "remove the former certificate authorities: no member shows a certificate that they signed",
 	}
 	return c.do(PhaseUpgrading, step, "%s", text[a.Phase])
 }

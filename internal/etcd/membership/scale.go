@@ -57,7 +57,7 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	p := c.pods[ordinal]
 	switch {
 	case len(c.learners) > 0:
-		return c.blocked("no member is added: another one is joining, or is none of this cluster's")
+		return c.blocked("no member is added: a learner is still joining, or no pod of this cluster runs that learner")
 	case ordinal >= planned && c.strays[ordinal] != nil:
 		c.stuck = true
 		claim := c.strays[ordinal]
@@ -68,21 +68,21 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	case ordinal >= planned:
 		return c.record(phase, func(r *Record) { r.Replicas = ordinal + 1 }, "add a pod with ordinal %d", ordinal)
 	case p == nil || p.Terminating:
-		return c.joinsLater(phase, "the pod with ordinal %d is to join: %s", ordinal, p.trouble())
+		return c.joinsLater(phase, "the pod with ordinal %d cannot join yet: %s", ordinal, p.trouble())
 	case p.Report == nil:
-		return c.joinsLater(phase, "%s is to join: %s", p.Name, p.trouble())
+		return c.joinsLater(phase, "%s cannot join yet: %s", p.Name, p.trouble())
 	case p.Report.Volume != VolumeEmpty:
 		c.stuck = true
-		return c.joinsLater(phase, "%s is to join, and its volume has data of member %s of cluster %s: give each pod its own volume, or delete its claim and the pod",
+		return c.joinsLater(phase, "%s cannot join: its volume has data of member %s of cluster %s: give each pod its own volume, or delete this pod and its claim",
 			p.Name, p.Report.Member, p.Report.Cluster)
 	case c.claims[ordinal] != nil && c.claims[ordinal].Terminating:
-		return c.joinsLater(phase, "%s is to join: its claim is being deleted", p.Name)
+		return c.joinsLater(phase, "%s cannot join yet: its claim is being deleted", p.Name)
 	}
 	well := c.healthyBut(nil)
 	if need := quorum(len(c.voters) + 1); len(well) < need && len(c.voters) > 1 {
 		// Without the new member, the others must form a quorum of the new list, or etcd would refuse the change. A
 		// single member may always get a second one.
-		return c.blocked("%s is not added: %d voters answer, and a cluster with it needs %d", p.Name, len(well), need)
+		return c.blocked("%s is not added: %d voters answer, and a quorum with the new member is %d", p.Name, len(well), need)
 	}
 	return c.do(phase, Step{Action: ActionAddLearner, PeerURL: c.want.PeerURLs[ordinal], Via: c.requestTarget(nil), Expect: c.list, Healthy: places(well), Ordinal: ordinal, Pod: p.place()},
 		"add %s to the cluster, as a learner", p.Name)
@@ -116,7 +116,7 @@ func (c *cluster) shrink() []Step {
 		return c.blocked("%s is not removed: %d of the other %d voters answer", last.name(), len(others), len(c.voters)-1)
 	}
 	if c.leader == last {
-		return c.moveLeader(PhaseScaling, last, "it is to be removed")
+		return c.moveLeader(PhaseScaling, last, "the present leader must be removed")
 	}
 	return c.do(PhaseScaling, c.remove(last, others), "remove %s from the cluster: %d members are wanted", last.name(), c.want.Replicas)
 }
@@ -128,11 +128,11 @@ func (c *cluster) retire() []Step {
 		keep = max(keep, s.ordinal+1)
 	}
 	if c.Record.Replicas > keep {
-		return c.record(PhaseScaling, func(r *Record) { r.Replicas = keep }, "plan no pods from ordinal %d on: they are no members", keep)
+		return c.record(PhaseScaling, func(r *Record) { r.Replicas = keep }, "record that no pods are wanted from ordinal %d on: none of them is a member", keep)
 	}
 	if c.Live > keep {
 		return c.do(PhaseScaling, Step{Action: ActionScale, Ordinal: keep, Via: c.requestTarget(nil), Expect: c.list},
-			"take away the pods from ordinal %d on: they are no members", keep)
+			"remove the pods from ordinal %d on: none of them is a member", keep)
 	}
 	for ordinal, p := range c.pods {
 		if ordinal >= keep {

@@ -25,16 +25,16 @@ func TestAFailedChangeGoesNoFurther(t *testing.T) {
 		"all have been well for long": {func(*scene) {}, ActionDeletePod, "replace pod p-1", PhaseUpgrading},
 		"a new pod has just become ready": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor = false, 59*time.Second
-		}, ActionWait, "p-1 is to be ready for 1m0s without a restart first", PhaseUpgrading},
+		}, ActionWait, "p-1 must first be ready for 1m0s without a restart", PhaseUpgrading},
 		"it has been ready for the time": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor = false, time.Minute
 		}, ActionDeletePod, "replace pod p-2", PhaseUpgrading},
 		"only the leader is left, and a new pod has just become ready": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[2].Outdated, s.view.Pods[2].WellFor = false, false, time.Second
-		}, ActionWait, "p-2 is to be ready for 1m0s without a restart first", PhaseUpgrading},
+		}, ActionWait, "p-2 must first be ready for 1m0s without a restart", PhaseUpgrading},
 		"it is ready again after it was killed": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor, s.view.Pods[1].Ended = false, 3*time.Second, oom
-		}, ActionWait, "the latest change of the pods failed on p-1 (" + oom + "), and no further pod is replaced: take it back, or correct it", PhaseDegraded},
+		}, ActionWait, "the latest change of the pods failed on p-1 (" + oom + "), and no further pod is replaced: revert or correct that change", PhaseDegraded},
 		"it was killed": {func(s *scene) {
 			s.down(1)
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor, s.view.Pods[1].Ended, s.view.Pods[1].Problem = false, 0, oom, "OOMKilled"

@@ -34,7 +34,7 @@ func (c *cluster) space() []Step {
 	}
 	if !c.want.Maintenance.Compact {
 		c.stuck = true
-		return c.blocked("the cluster takes no writes: its space is used up (%s). Drop its history (etcdctl compact), defrag and disarm the alarm, or allow spec.maintenance.compaction", AlarmNoSpace)
+		return c.blocked("the cluster refuses writes: its space is used up (%s). Compact the history (etcdctl compact), run etcdctl defrag and etcdctl alarm disarm, or allow spec.maintenance.compaction", AlarmNoSpace)
 	}
 	asked := c.leader
 	if asked == nil {
@@ -56,7 +56,7 @@ func (c *cluster) space() []Step {
 		}
 		if s.answer.Quota > 0 && s.answer.Size > s.answer.Quota/100*95 {
 			c.stuck = true
-			return c.blocked("the cluster takes no writes: %s has %d bytes of keys, and its quota is %d. Delete keys, or raise spec.config.quota-backend-bytes",
+			return c.blocked("the cluster refuses writes: %s has %d bytes of keys, and its quota is %d. Delete keys, or raise spec.config.quota-backend-bytes",
 				s.name(), s.answer.Used, s.answer.Quota)
 		}
 	}
@@ -94,7 +94,7 @@ func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) 
 	case leader == nil:
 		return steps
 	case len(c.voters) > 1:
-		return append(steps, c.moveLeader(phase, leader, "its database is to be rewritten", large...)...)
+		return append(steps, c.moveLeader(phase, leader, "the database of the present leader must be rewritten", large...)...)
 	default:
 		return c.do(phase, Step{Action: ActionDefrag, Via: leader.place(), Ordinal: leader.ordinal}, "rewrite the database of %s, %s", leader.name(), why)
 	}

@@ -30,7 +30,7 @@ func NextVersion(from, to string, path []string) (next, why string) {
 	case !okA || !okB:
 		return "", fmt.Sprintf("%q or %q is no version such as 3.6.16", from, to)
 	case a[0] != b[0]:
-		return "", fmt.Sprintf("there is no way from %s to %s", from, to)
+		return "", fmt.Sprintf("there is no upgrade path from %s to %s", from, to)
 	case a[1] == b[1]:
 		return to, ""
 	case a[1] > b[1]:
@@ -62,10 +62,10 @@ type fault struct{ from, to, text string }
 
 // faults are the releases of etcd that the etcd project warns against.
 var faults = []fault{
-	{"3.4.0", "3.4.13", "a cluster that lost its quorum after a learner cannot continue from one member"},
+	{"3.4.0", "3.4.13", "a cluster that has had a learner cannot continue from one member after it lost its quorum"},
 	{"3.5.0", "3.5.4", "members may come to have different data without any sign of it"},
-	{"3.5.5", "3.5.19", "a learner that got its vote may be a learner again after the upgrade to 3.6"},
-	{"3.6.0", "3.6.2", "members may end after one was replaced"},
+	{"3.5.5", "3.5.19", "a member that was promoted to a voter may be a learner again after the upgrade to 3.6"},
+	{"3.6.0", "3.6.2", "members may crash after a member was replaced"},
 }
 
 // knownFault returns the known defect of a version, or "".

@@ -159,7 +159,7 @@ func (t *executor) ticket(ctx context.Context) error {
 		}
 		defer c.Close()
 		if !slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member && m.Learner && m.Name == "" }) {
-			return proof.Refuse("member %s is no learner that was never started", t.Step.Member)
+			return proof.Refuse("member %s is not a learner, or was started before", t.Step.Member)
 		}
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Ticket(ctx, t.Step.Pod, t.Step.Ticket) })
@@ -180,7 +180,7 @@ func (t *executor) deletePod(ctx context.Context) error {
 	report, answer := t.look(ctx, t.Step.Pod)
 	if t.Step.Pod.Member == 0 && answer != nil {
 		// When the step was decided, no member ran in the pod. The member that runs now may be a voter.
-		return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
+		return proof.Refuse("member %s now runs in pod %s", answer.Member, t.Step.Pod.Pod)
 	}
 	if err := t.proveStays(ctx, report, answer); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (t *executor) deleteClaim(ctx context.Context) error {
 		return proof.Refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
 	}
 	if report, answer := t.look(ctx, t.Step.Pod); t.isExpected(report, answer) {
-		return proof.Refuse("pod %s has the data of a member by now", t.Step.Pod.Pod)
+		return proof.Refuse("pod %s now has the data of a member", t.Step.Pod.Pod)
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Ordinal, t.Step.Claim) })
 }

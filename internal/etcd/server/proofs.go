@@ -69,18 +69,18 @@ func (t *executor) proveUseless(ctx context.Context) error {
 	if t.Step.Evidence == membership.EvidenceCorrupt {
 		_, bad, err := t.compare(ctx)
 		if err == nil && !slices.Contains(bad, t.Step.Member) {
-			err = proof.Refuse("the keys of %s are not shown to be wrong any more", name)
+			err = proof.Refuse("the comparison no longer shows that the keys of %s are wrong", name)
 		}
 		return err
 	}
 	report, answer := t.look(ctx, t.Step.Pod)
 	switch {
 	case answer != nil:
-		return proof.Refuse("member %s answers in pod %s by now", answer.Member, name)
+		return proof.Refuse("member %s now answers in pod %s", answer.Member, name)
 	case t.Step.Evidence == membership.EvidenceCrashing:
 		crashes, err := t.Kubernetes.Crashing(ctx, t.Step.Pod)
 		if err == nil && !crashes {
-			err = proof.Refuse("etcd in pod %s does not end again and again any more", name)
+			err = proof.Refuse("etcd in pod %s no longer ends again and again", name)
 		}
 		return err
 	case report == nil:
@@ -113,7 +113,7 @@ func (t *executor) proveSame(ctx context.Context) error {
 	}
 	for _, m := range t.Step.Expect {
 		if !m.Learner && !slices.Contains(good, m.ID) {
-			return proof.Refuse("member %s is not shown to have the keys of the others", m.ID)
+			return proof.Refuse("the comparison does not show that member %s has the same keys as the other voters", m.ID)
 		}
 	}
 	return nil
@@ -130,10 +130,10 @@ func (t *executor) proveStays(ctx context.Context, report *membership.Report, an
 		return nil
 	}
 	if len(t.Step.Expect) == 0 { // otherwise deletePod has already proven the list
-		return proof.Refuse("the claim of pod %s is being deleted, and its data would go", t.Step.Pod.Pod)
+		return proof.Refuse("the claim of pod %s is being deleted, and its data would be lost", t.Step.Pod.Pod)
 	}
 	if t.isExpected(report, answer) {
-		return proof.Refuse("the claim of pod %s is being deleted, and the data of a member would go", t.Step.Pod.Pod)
+		return proof.Refuse("the claim of pod %s is being deleted, and the data of a member would be lost", t.Step.Pod.Pod)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (t *executor) proveAlone(ctx context.Context) error {
 		case answer != nil && answer.Linear:
 			return proof.Refuse("pod %s answers for a quorum", place.Pod)
 		case answer == nil && report == nil && place.Pod != t.Step.Pod.Pod && !t.runsSilently(ctx, place):
-			return proof.Refuse("it is not known what is in pod %s: neither etcd nor the agent answers", place.Pod)
+			return proof.Refuse("the content of pod %s is not known: neither etcd nor the agent answers", place.Pod)
 		}
 	}
 	return nil

@@ -149,7 +149,7 @@ func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3
 		return nil, nil, errors.Join(fmt.Errorf("ask %s: %w", place.Pod, err), c.Close())
 	}
 	if id, cluster := membership.ID(status.Header.MemberId), membership.ID(status.Header.ClusterId); id != place.Member || cluster != place.Cluster {
-		return nil, nil, errors.Join(proof.Refuse("%s is member %s of cluster %s, the step is for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
+		return nil, nil, errors.Join(proof.Refuse("%s is member %s of cluster %s, but the step was decided for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
 	}
 	return c, status, nil
 }

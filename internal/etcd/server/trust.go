@@ -25,20 +25,21 @@ import (
 // PeerPort is the port on which etcd serves other members.
 const PeerPort = 2380
 
-// Authority holds one of a cluster's two authorities, for clients or for members, as in the cluster's Secrets.
+// Authority holds one of a cluster's two certificate authorities, for clients or for members, as in the cluster's
+// Secrets.
 type Authority struct {
 	// Trusted has the trusted certificates, as PEM, which a member reads when it starts. Signer is the certificate of
-	// the authority that signs.
+	// the certificate authority that signs.
 	Trusted, Signer []byte
 	// Pair is a client certificate that members of the cluster accept.
 	Pair tls.Certificate
 }
 
-// Authorities holds the authority of clients and the authority of members.
+// Authorities holds the certificate authority of clients and the certificate authority of members.
 type Authorities struct{ Clients, Members Authority }
 
-// trust connects to both ports of a member. It compares the authorities that the member accepts, and the signer of its
-// certificate, with the Secrets. It returns nil if a handshake does not show them.
+// trust connects to both ports of a member. It compares the certificate authorities that the member accepts, and the
+// signer of its certificate, with the Secrets. It returns nil if a handshake does not show them.
 func (s *Servers) trust(ctx context.Context, access Access, ip string) *membership.Trust {
 	if access.Authorities == nil {
 		return nil

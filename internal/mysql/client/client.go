@@ -41,7 +41,7 @@ func (c *Client) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, err
 	defer cancel()
 	answer, err := c.send(ctx, http.MethodGet, ordinal, mysqlmember.PathState, http.NoBody)
 	if err != nil {
-		return answer, fmt.Errorf("look at member %d: %w", ordinal, err)
+		return answer, fmt.Errorf("read the state of member %d: %w", ordinal, err)
 	}
 	return answer, nil
 }
@@ -60,7 +60,7 @@ func IsOrder(s replication.Step) bool { return paths[s.Action] != "" }
 func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	path := paths[s.Action]
 	if path == "" {
-		return fmt.Errorf("order member %d: %s is no order", s.Member.Ordinal, s.Action)
+		return fmt.Errorf("order member %d: action %s is not an order", s.Member.Ordinal, s.Action)
 	}
 	o := mysqlmember.Request{
 		Order: mysqlmember.Order{Epoch: s.Epoch, Revision: s.Revision}, Instance: s.Member.Instance, Server: s.Member.Server,

@@ -65,10 +65,10 @@ func TestClient(t *testing.T) {
 	status = http.StatusConflict
 	assert.ErrorContains(t, c.Order(t.Context(), step), "order member 1 to follow: the agent answers Refused: the message")
 	step.Action = replication.ActionRecord
-	assert.ErrorContains(t, c.Order(t.Context(), step), "Record is no order")
+	assert.ErrorContains(t, c.Order(t.Context(), step), "Record is not an order")
 	s.Close()
 	_, err = c.Look(t.Context(), 1)
-	assert.ErrorContains(t, err, "look at member 1")
+	assert.ErrorContains(t, err, "read the state of member 1")
 }
 
 // A member is silent after three failed queries, and bad after ten seconds.

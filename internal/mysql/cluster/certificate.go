@@ -29,7 +29,7 @@ func certificateProblem(err error, name string) string {
 	case errors.As(err, &invalid):
 		return "the certificate of its agent is wrong: " + secret
 	case errors.As(err, &unknown):
-		return "the certificate of its agent is signed by another authority: " + secret
+		return "the certificate of its agent is signed by another certificate authority: " + secret
 	case errors.As(err, &host):
 		return "the certificate of its agent is for another name: " + secret
 	case errors.As(err, &alert):

@@ -57,7 +57,7 @@ func TestWrongCertificates(t *testing.T) {
 	}{
 		"expired": {queryOf(t, expired, ca, ca, "db-0"), fmt.Sprintf("the certificate of its agent is valid from %s to %s: compare Secret db-member-tls",
 			expired.Add(-5*time.Minute).UTC().Format(time.RFC3339), expired.Add(database.LeafLife).UTC().Format(time.RFC3339))},
-		"another authority": {queryOf(t, now, other, ca, "db-0"), "the certificate of its agent is signed by another authority: compare Secret db-member-tls"},
+		"another authority": {queryOf(t, now, other, ca, "db-0"), "the certificate of its agent is signed by another certificate authority: compare Secret db-member-tls"},
 		"another name":      {queryOf(t, now, ca, ca, "db-1"), "the certificate of its agent is for another name: compare Secret db-member-tls"},
 		"an alert": {fmt.Errorf("look: %w", &net.OpError{Op: "remote error", Err: tls.AlertError(45)}),
 			"its agent refuses the operator's certificate (tls: expired certificate): compare Secret db-member-tls"},

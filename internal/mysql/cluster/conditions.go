@@ -175,7 +175,7 @@ func (v *view) available(c reconcile.Conditions) {
 	}
 	switch {
 	case len(foreign) > 0:
-		c.While(mysqlv1.ConditionQuarantined, true, mysqlv1.ReasonForeignVolume, "the volumes of "+strings.Join(foreign, ", ")+" have data of another member: they are left alone")
+		c.While(mysqlv1.ConditionQuarantined, true, mysqlv1.ReasonForeignVolume, "the volumes of "+strings.Join(foreign, ", ")+" have data of another member: the operator does not change them")
 	default:
 		isErrant := v.decided.Model.State == replication.StateErrant && r.Formed
 		c.While(mysqlv1.ConditionQuarantined, isErrant, mysqlv1.ReasonSetAside, v.decided.Model.Message)

@@ -68,7 +68,7 @@ var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 	replication.VolumeForeign: {stateForeign, "its volume has data of another member"},
 	replication.VolumeLost:    {stateLost, "its data is lost"},
 	replication.VolumeEmpty:   {stateEmpty, ""},
-	replication.VolumeSingle:  {stateJoining, "its volume has the data of one server"},
+	replication.VolumeSingle:  {stateJoining, "its volume has the data of the former single server"},
 }
 
 // stateOf returns the state of a member, and the reason why it is not healthy.

@@ -236,7 +236,7 @@ func (v *view) waitsFor() string {
 	if v.decided.Model.Message != "" {
 		text := v.decided.Model.Message
 		if token := v.decided.Model.Token; token != "" {
-			text += ": to continue without it, set spec.replication.acceptLoss to " + token
+			text += ": to continue without the lost transactions, set spec.replication.acceptLoss to " + token
 		}
 		return text
 	}
@@ -249,7 +249,7 @@ func (v *view) waitsFor() string {
 		}
 	}
 	if ordinal := v.observed.notReady(); ordinal >= 0 {
-		return fmt.Sprintf("%s answers and is not ready: no Service leads to it", database.PodName(v.mc.Name, ordinal))
+		return fmt.Sprintf("%s answers and is not ready: no Service sends requests to it", database.PodName(v.mc.Name, ordinal))
 	}
 	return "waiting for pods"
 }

@@ -125,7 +125,7 @@ func TestRest(t *testing.T) {
 	s.answers[0].Accounts, s.answers[1].Kept, s.answers[2].Kept = "", 12, 9
 	_, status = s.pass(0)
 	assert.Equal(t, status.Message, before.Message)
-	assert.DeepEqual(t, status.Notes, []string{"the volume of db-1 keeps 12 MiB of former data (mysql.set-aside-*) (1 more volumes keep some): remove what is not needed before it fills the volume"})
+	assert.DeepEqual(t, status.Notes, []string{"the volume of db-1 keeps 12 MiB of former data (mysql.set-aside-*) (1 more volumes keep some): remove the unneeded files before they fill the volume"})
 	s.answers[1].Kept, s.answers[2].Kept = 0, 0
 	s.pass(0)
 	assert.Equal(t, len(s.Summary(s.mc).Claims), 3)
@@ -170,7 +170,7 @@ func TestTrouble(t *testing.T) {
 		stalled bool
 	}{
 		"a replica is gone":        {func(s *scene) { delete(s.answers, 2) }, 3, "Degraded MembersNotWell: member 2 is Down: its agent does not answer", false},
-		"a voter is gone for long": {func(s *scene) { delete(s.answers, 2) }, 30, "Degraded Serve: the primary refuses voters [2], which are bad or leave", false},
+		"a voter is gone for long": {func(s *scene) { delete(s.answers, 2) }, 30, "Degraded Serve: the primary refuses connections of voters [2], which are not well or are being removed", false},
 		"a voter was not connected for long, and is refused": {func(s *scene) {
 			s.answers[2].State.Connected = false
 			for range 30 {
@@ -182,14 +182,14 @@ func TestTrouble(t *testing.T) {
 				s.pass(500 * time.Millisecond)
 			}
 			s.answers[1].State.ReadTo.Offset = 9
-		}, 1, "Degraded Record: voters [2] are removed: the others have all", false},
+		}, 1, "Degraded Record: voters [2] are removed: the other voters have all transactions", false},
 		"the primary is gone, and replicas hear it": {func(s *scene) { delete(s.answers, 0) }, 3,
 			"Unavailable PrimaryUnseen: member 0 does not answer the operator, and member 1 still receives from it", false},
 		"the primary is gone": {func(s *scene) { s.loses(0) }, 3, "Recovering Promise: member 1 promises epoch 4", false},
 		"failover is manual": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover = mysqlv1.FailoverManual
-		}, 3, "Unavailable PrimaryLost: member 0 is lost, and spec.replication.failover is Manual: set it to Automatic", true},
+		}, 3, "Unavailable PrimaryLost: member 0 is lost, and spec.replication.failover is Manual: to promote another member, set that field to Automatic", true},
 		"failover is manual, and another is named": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover, s.mc.Spec.Replication.Primary = mysqlv1.FailoverManual, ptr.To(int32(2))
@@ -203,10 +203,10 @@ func TestTrouble(t *testing.T) {
 			for _, i := range []int{0, 1} {
 				s.answers[i] = &mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeLost}}
 			}
-		}, 3, "Lost WaitingForConsent: the data of members 0 and 1 is lost, with transactions that no other one may have: " +
-			"to continue without it, set spec.replication.acceptLoss to 3-7-00000000", true},
+		}, 3, "Lost WaitingForConsent: the data of members 0 and 1 is lost, with transactions that possibly no other member has: " +
+			"to continue without the lost transactions, set spec.replication.acceptLoss to 3-7-00000000", true},
 		"the record is lost": {func(s *scene) { s.record = replication.Record{} }, 3,
-			"Failed RecordLost: member 1 has data, and there is no record of a primary: restore the record, or restore a backup", true},
+			"Failed RecordLost: member 1 has data, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup", true},
 		"both copies are gone": {func(s *scene) {
 			s.record.Voters, s.record.Acknowledgements, s.answers = nil, 0, map[int]*mysqlmember.Answer{0: answer(0)}
 			s.answers[0].State.Demands, s.answers[0].State.Cut = 0, []int{1, 2}
@@ -331,11 +331,11 @@ func TestWaits(t *testing.T) {
 		s.pods[i].readable, s.answers[i] = false, &mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeEmpty}}
 	}
 	d, _ = s.pass(0)
-	assert.Equal(t, d.Steps[0].Message, "member 0 makes the first data: no volume has any")
+	assert.Equal(t, d.Steps[0].Message, "member 0 creates the first data: no volume has data")
 	s.pods[0].Ticket = replication.SeedTicket
 	d, status = s.pass(0)
 	assert.Equal(t, len(d.Steps), 0)
-	assert.Equal(t, status.Message, "member 0 makes the first data: no volume has any")
+	assert.Equal(t, status.Message, "member 0 creates the first data: no volume has data")
 	obs := s.observed(0)
 	obs.Replacing = true
 	assert.Equal(t, len(s.Decide(s.mc, reconcile.PlanSeen{}, &obs).Steps), 0)

@@ -22,7 +22,7 @@ func Decide(want Want, o Observation) Decision {
 	c := &cluster{want: want, record: o.Record, members: o.Members}
 	for _, m := range c.members {
 		if m.Answers && m.Volume == VolumeForeign {
-			c.notes = append(c.notes, fmt.Sprintf("the volume of member %d has data of another member: it is left alone", m.Ordinal))
+			c.notes = append(c.notes, fmt.Sprintf("the volume of member %d has data of another member: the operator does not change that volume", m.Ordinal))
 		}
 	}
 	switch {
@@ -30,7 +30,7 @@ func Decide(want Want, o Observation) Decision {
 		return c.finish(c.say(StateParked, "no member is wanted: the volumes keep their data"))
 	case c.isOlder() != nil:
 		m := c.isOlder()
-		return c.finish(c.say(StateRecordLost, "the record has revision %d, and member %d has an order of revision %d: restore the latest record, or restore a backup",
+		return c.finish(c.say(StateRecordLost, "the record has revision %d, and member %d has an order of revision %d: restore the latest state of the ConfigMap with the record, or restore a backup",
 			c.record.Revision, m.Ordinal, m.Revision))
 	case !c.record.Formed:
 		if d := c.broken(); d != nil {
@@ -130,10 +130,10 @@ func (c *cluster) form() *Decision {
 	var proof []Proof
 	for _, m := range c.members[1:] {
 		if m.Answers && m.Volume != VolumeEmpty {
-			return c.say(StateRecordLost, "member %d has data, and there is no record of a primary: restore the record, or restore a backup", m.Ordinal)
+			return c.say(StateRecordLost, "member %d has data, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup", m.Ordinal)
 		}
 		if !m.Answers {
-			return c.say(StateFresh, "waiting for the agent of member %d: what its volume has is not known", m.Ordinal)
+			return c.say(StateFresh, "waiting for the agent of member %d: the content of its volume is not known", m.Ordinal)
 		}
 		proof = append(proof, Proof{Member: m, Fact: FactEmpty})
 	}
@@ -142,18 +142,18 @@ func (c *cluster) form() *Decision {
 	case !first.Answers:
 		return c.say(StateFresh, "waiting for the agent of member 0")
 	case first.Volume == VolumeEmpty && (first.Promised != 0 || first.Revision != 0):
-		return c.say(StateRecordLost, "member 0 was a member before, and there is no record of a primary: restore the record, or restore a backup")
+		return c.say(StateRecordLost, "member 0 was a member before, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup")
 	case first.Volume == VolumeSingle:
 		return c.adopt(first, proof)
 	case first.Volume == VolumeEmpty && c.want.Adopt != "":
-		return c.say(StateRecordLost, "member 0 has no data, and should have that of one server (mark %s): put its volume under the claim", c.want.Adopt)
+		return c.say(StateRecordLost, "member 0 has no data, but must have the data of the former single server (mark %s): put the volume of that server under the claim of member 0", c.want.Adopt)
 	case first.Volume == VolumeEmpty:
 		step := Step{Action: ActionTicket, Member: first, Ticket: SeedTicket, Proof: append(proof, Proof{Member: first, Fact: FactEmpty})}
-		return c.do(StateFresh, step, "member 0 makes the first data: no volume has any")
+		return c.do(StateFresh, step, "member 0 creates the first data: no volume has data")
 	case first.Volume != VolumeOwn || first.Promised != 0 || first.Revision != 0:
-		return c.say(StateRecordLost, "member 0 was a member before, and there is no record of a primary: restore the record, or restore a backup")
+		return c.say(StateRecordLost, "member 0 was a member before, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup")
 	case !first.Running:
-		return c.say(StateFresh, "member 0 makes the first data")
+		return c.say(StateFresh, "member 0 creates the first data")
 	}
 	next := c.record.next()
 	next.Epoch, next.Formed, next.Primary, next.Voters, next.Acknowledgements = 1, true, first.Identity, nil, 0
@@ -166,7 +166,7 @@ func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 		return c.say(StateRecordLost, "member 0 has the data of another server (mark %s, and not %q)", first.Mark, c.want.Adopt)
 	}
 	step := Step{Action: ActionTicket, Member: first, Ticket: AdoptTicket(first.Mark), Proof: append(proof, Proof{Member: first, Fact: FactSingle})}
-	return c.do(StateFresh, step, "member 0 takes over the data of the one server that the database was")
+	return c.do(StateFresh, step, "member 0 takes over the data of the former single server")
 }
 
 // serve makes the recorded primary serve with the recorded settings: it becomes the primary, writable, and the target
@@ -194,7 +194,7 @@ func (c *cluster) serve() *Decision {
 	cutVoters, cutOthers := c.cuts(p)
 	step := c.serveStep(p, cutVoters, cutOthers)
 	if !p.Writable {
-		return c.do(StateRecorded, step, "member %d is the primary and only reads: it is made writable", p.Ordinal)
+		return c.do(StateRecorded, step, "member %d is the primary and read-only: it is made writable", p.Ordinal)
 	}
 	if p.Epoch != c.record.Epoch || p.Revision != c.record.Revision || p.Demands != c.record.Acknowledgements || !sameOrdinals(p.Cut, append(cutVoters, cutOthers...)) || !maps.Equal(p.Servers, step.Servers) {
 		return c.do(StateRecorded, step, "member %d demands %d acknowledgements", p.Ordinal, step.Demands)
@@ -285,7 +285,7 @@ func sameOrdinals(a, b []int) bool {
 func (c *cluster) split() *Decision {
 	for _, m := range c.members {
 		if m.Answers && m.Role == RolePrimary && m.Identity != c.record.Primary {
-			return c.do(StateSplit, c.ticket(m, FenceTicket), "member %d is writable, and the primary of epoch %d is member %d: its server is killed", m.Ordinal, c.record.Epoch, c.record.Primary.Ordinal)
+			return c.do(StateSplit, c.ticket(m, FenceTicket), "member %d is writable, and the primary of epoch %d is member %d: the server that is not the primary is killed", m.Ordinal, c.record.Epoch, c.record.Primary.Ordinal)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func mostComplete(members []Member) *Member {
 func (c *cluster) choose(left []Member) *Decision {
 	for _, id := range c.record.Voters {
 		if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {
-			return c.say(StateLost, "no copy has all transactions of the others: waiting for member %d before one is chosen", id.Ordinal)
+			return c.say(StateLost, "no copy has all transactions of the other copies: waiting for member %d before a copy is chosen", id.Ordinal)
 		}
 	}
 	var all []int
@@ -91,10 +91,10 @@ func (c *cluster) choose(left []Member) *Decision {
 			}
 		}
 		all = append(all, m.Ordinal)
-		c.notes = append(c.notes, fmt.Sprintf("member %d alone has %s, and lacks %s: to continue with it, set spec.replication.acceptLoss to %s", m.Ordinal,
+		c.notes = append(c.notes, fmt.Sprintf("member %d alone has %s, and lacks %s: to continue with its data, set spec.replication.acceptLoss to %s", m.Ordinal,
 			m.Received.Without(others).brief(), others.Without(m.Received).brief(), token))
 	}
-	return c.say(StateLost, "of the copies that are left, of members %v, none has all transactions: choose one of those in status.notes", all)
+	return c.say(StateLost, "none of the remaining copies (of members %v) has all transactions: choose a copy, and set spec.replication.acceptLoss to its value in status.notes", all)
 }
 
 // acceptLoss makes all members with data promise the next epoch, and then makes one of them the primary.
@@ -115,5 +115,5 @@ func (c *cluster) acceptLoss(best Member, left []Member) *Decision {
 	}
 	next := c.record.next()
 	next.Epoch, next.Primary, next.Voters, next.Acknowledgements = epoch, best.Identity, nil, 1
-	return c.write(StateSwitching, next, append(proof, Proof{Member: best, Fact: FactDrained}), "member %d becomes the primary of epoch %d: the loss of what it lacks is accepted", best.Ordinal, epoch)
+	return c.write(StateSwitching, next, append(proof, Proof{Member: best, Fact: FactDrained}), "member %d becomes the primary of epoch %d: the loss of the transactions that it lacks is accepted", best.Ordinal, epoch)
 }

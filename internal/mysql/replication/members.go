@@ -25,15 +25,15 @@ func (c *cluster) voterBad() *Decision {
 	case len(c.record.Voters) == 0 && c.record.Acknowledgements > 0:
 		return c.waitsForCopy(p)
 	case len(bad) == 0 && cut:
-		return c.write(StateVoterBad, c.record.next(), nil, "all voters are well again: a new revision of the record lets them in")
+		return c.write(StateVoterBad, c.record.next(), nil, "all voters are well again: a new revision of the record lets them connect again")
 	case len(bad) == 0:
 		return nil
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0 && !slices.ContainsFunc(bad, func(id Identity) bool { return !c.at(id.Ordinal).isDamaged() }):
 		next := c.alone()
 		next.Acknowledgements = 1
-		return c.write(StateVoterBad, next, []Proof{serves}, "no voter can apply what it receives: commits wait until a member can")
+		return c.write(StateVoterBad, next, []Proof{serves}, "no voter can apply what it receives: commits wait until a member can apply them")
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0 && cut:
-		return c.write(StateVoterBad, c.record.next(), nil, "no voter is well, and spec.replication.whenAlone is Block: a new revision of the record lets all of them in")
+		return c.write(StateVoterBad, c.record.next(), nil, "no voter is well, and spec.replication.whenAlone is Block: a new revision of the record lets all of them connect again")
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0:
 		return c.say(StateVoterBad, "no voter is well, and spec.replication.whenAlone is Block: commits wait for a copy")
 	case len(good) == 0:
@@ -73,7 +73,7 @@ func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 		return errant[1:], append(bad, errant[0])
 	}
 	for _, id := range errant {
-		c.notes = append(c.notes, fmt.Sprintf("voter %d has transactions that the primary has not: it copies the data when another voter is well", id.Ordinal))
+		c.notes = append(c.notes, fmt.Sprintf("voter %d has transactions that the primary lacks: it copies the data when another voter is well", id.Ordinal))
 	}
 	return errant, bad
 }
@@ -99,7 +99,7 @@ func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	}
 	for _, id := range good {
 		if slices.Contains(p.Cut, id.Ordinal) {
-			return c.write(state, c.record.next(), nil, "voter %d is well again: a new revision of the record lets it in", id.Ordinal)
+			return c.write(state, c.record.next(), nil, "voter %d is well again: a new revision of the record lets it connect again", id.Ordinal)
 		}
 	}
 	var cutVoters []int
@@ -108,7 +108,7 @@ func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	}
 	if slices.ContainsFunc(cutVoters, func(ordinal int) bool { return !slices.Contains(p.Cut, ordinal) }) {
 		_, others := c.cuts(p)
-		return c.do(state, c.serveStep(p, cutVoters, others), "the primary refuses voters %v, which are bad or leave", cutVoters)
+		return c.do(state, c.serveStep(p, cutVoters, others), "the primary refuses connections of voters %v, which are not well or are being removed", cutVoters)
 	}
 	next := c.record.next()
 	next.Voters = good
@@ -116,11 +116,11 @@ func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	for _, id := range good {
 		m := c.at(id.Ordinal)
 		if !m.usable() || !c.follows(m) || m.ReadTo.Before(p.CutEnd) {
-			return c.say(state, "voter %d gets what the primary wrote before voters %v were cut off", id.Ordinal, cutVoters)
+			return c.say(state, "voter %d receives what the primary wrote before it refused voters %v", id.Ordinal, cutVoters)
 		}
 		proof = append(proof, Proof{Member: m, Fact: FactHasLog, Position: p.CutEnd})
 	}
-	return c.write(state, next, proof, "voters %v are removed: the others have all", cutVoters)
+	return c.write(state, next, proof, "voters %v are removed: the other voters have all transactions", cutVoters)
 }
 
 // follows reports whether a member receives from the record's primary.
@@ -194,15 +194,15 @@ func (c *cluster) errant() *Decision {
 			return c.renew(m, p)
 		}
 		if hasMore && (p.Waiting > 0 || p.Busy && !isErrant(m, p)) || m.Role == RolePrimary {
-			c.notes = append(c.notes, "commits wait: transactions that only other members have are judged after that")
+			c.notes = append(c.notes, "commits wait: transactions that only other members have are judged when no commit waits")
 			continue
 		}
 		if c.isCopied(p) {
-			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d after another one has", m.Ordinal, p.Ordinal))
+			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d after another member has copied it", m.Ordinal, p.Ordinal))
 			continue
 		}
 		if m.UsedTicket == JoinTicket(c.record, p.Identity) {
-			return c.write(StateErrant, c.record.next(), nil, "member %d joined, and has other transactions again: a new revision of the record lets it try once more", m.Ordinal)
+			return c.write(StateErrant, c.record.next(), nil, "member %d joined, and again has transactions that the primary lacks: a new revision of the record lets it copy the data once more", m.Ordinal)
 		}
 		return c.rejoin(m, p, hasMore, isBehind)
 	}
@@ -214,9 +214,9 @@ func (c *cluster) rejoin(m, p Member, hasMore, isBehind bool) *Decision {
 	state, fact, cause := StateJoining, FactDamaged, "cannot apply what it received"
 	switch {
 	case hasMore:
-		state, fact, cause = StateErrant, FactErrant, "has transactions that the primary has not"
+		state, fact, cause = StateErrant, FactErrant, "has transactions that the primary lacks"
 	case isBehind:
-		fact, cause = FactBehind, "lacks what the primary has removed from its logs"
+		fact, cause = FactBehind, "lacks transactions that the primary has removed from its logs"
 	}
 	step := c.ticket(m, JoinTicket(c.record, p.Identity))
 	step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: fact}, {Member: p, Fact: FactServes}}
@@ -229,7 +229,7 @@ func (c *cluster) renew(m, p Member) *Decision {
 	step := c.order(ActionFollow, m)
 	step.Source, step.Renew, step.Personal = p.Identity, true, p.Orders >= personalOrders
 	step.Proof = []Proof{{Member: m, Fact: FactDamaged}, {Member: p, Fact: FactServes}}
-	return c.do(StateJoining, step, "member %d cannot read its relay log: it receives again what it has not applied", m.Ordinal)
+	return c.do(StateJoining, step, "member %d cannot read its relay log: it receives the transactions again that it has not applied", m.Ordinal)
 }
 
 // join copies data to members without data, and makes members with data follow.
@@ -250,19 +250,19 @@ func (c *cluster) join() *Decision {
 			continue
 		}
 		if c.want.WhenAlone != Write && p.Waiting > 0 && len(c.record.Voters) == 0 && !slices.ContainsFunc(c.others(), c.follows) {
-			return c.say(StateBlocked, "commits wait for a copy, and none can be made before they end: set spec.replication.whenAlone to Write")
+			return c.say(StateBlocked, "commits wait for a copy, and no copy can be made while commits wait: set spec.replication.whenAlone to Write")
 		}
 		if m.isJoining(p.Identity) {
 			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d", m.Ordinal, p.Ordinal))
 			continue
 		}
 		if c.isCopied(p) {
-			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d after another one has", m.Ordinal, p.Ordinal))
+			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d after another member has copied it", m.Ordinal, p.Ordinal))
 			continue
 		}
 		ticket := JoinTicket(c.record, p.Identity)
 		if m.UsedTicket == ticket {
-			return c.write(StateJoining, c.record.next(), nil, "the copy to member %d broke off: a new revision of the record lets it try once more", m.Ordinal)
+			return c.write(StateJoining, c.record.next(), nil, "the copy to member %d broke off: a new revision of the record lets the member copy the data once more", m.Ordinal)
 		}
 		step := c.ticket(m, ticket)
 		step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactEmpty}, {Member: p, Fact: FactServes}}

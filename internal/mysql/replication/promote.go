@@ -86,7 +86,7 @@ func (c *cluster) switchover() *Decision {
 	step := c.order(ActionDemote, p)
 	step.Epoch++
 	step.Proof = []Proof{{Member: to, Fact: FactHasLog, Position: p.End}}
-	return c.do(StateSwitchWanted, step, "member %d gives its epoch up for member %d", p.Ordinal, to.Ordinal)
+	return c.do(StateSwitchWanted, step, "member %d stops being the primary, so that member %d can become the primary", p.Ordinal, to.Ordinal)
 }
 
 // promote makes one of the voters that have promised the primary. It must have all transactions that any of them has
@@ -105,7 +105,7 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	var proof []Proof
 	for _, m := range promised {
 		if !best.Received.Contains(m.Received) {
-			return c.say(StateDiverged, "members %d and %d each have transactions that the other has not: nothing is promoted", best.Ordinal, m.Ordinal)
+			return c.say(StateDiverged, "members %d and %d each have transactions that the other lacks: no member is promoted", best.Ordinal, m.Ordinal)
 		}
 		if m.Ordinal != best.Ordinal && m.Received.Contains(best.Received) {
 			next.Voters = append(next.Voters, m.Identity)
@@ -120,7 +120,7 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 		switch {
 		case best.Received.Contains(p.Received):
 		case c.ahead(p) != nil:
-			return c.say(StateDiverged, "members %d and %d each have transactions that the other has not: nothing is promoted", best.Ordinal, p.Ordinal)
+			return c.say(StateDiverged, "members %d and %d each have transactions that the other lacks: no member is promoted", best.Ordinal, p.Ordinal)
 		default:
 			return c.keep(p, epoch)
 		}
@@ -128,7 +128,7 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	} else {
 		proof = append(proof, Proof{Member: p, Fact: FactSilent})
 	}
-	return c.write(StateSwitching, next, proof, "member %d becomes the primary of epoch %d: it has all that %d voters received", best.Ordinal, epoch, len(promised))
+	return c.write(StateSwitching, next, proof, "member %d becomes the primary of epoch %d: it has all transactions that %d voters received", best.Ordinal, epoch, len(promised))
 }
 
 // primaryLost begins a failover if the primary is lost. The voters must confirm the loss.
@@ -145,9 +145,9 @@ func (c *cluster) primaryLost() *Decision {
 	needed := c.record.Promises()
 	if needed == 0 {
 		if gone {
-			return c.lost("member %d was alone, and its data is lost: restore a backup, or continue without", p.Ordinal)
+			return c.lost("member %d was the only member, and its data is lost: restore a backup, or accept the loss", p.Ordinal)
 		}
-		return c.say(StateQuorumLost, "member %d does not answer, and no other member has all that it acknowledged", p.Ordinal)
+		return c.say(StateQuorumLost, "member %d does not answer, and no other member has all transactions that it acknowledged", p.Ordinal)
 	}
 	voters := c.voterMembers()
 	for _, m := range voters {
@@ -159,7 +159,7 @@ func (c *cluster) primaryLost() *Decision {
 		return c.quorumLost(needed)
 	}
 	if c.want.Manual {
-		return c.say(StatePrimaryLost, "member %d is lost, and spec.replication.failover is Manual: set it to Automatic", p.Ordinal)
+		return c.say(StatePrimaryLost, "member %d is lost, and spec.replication.failover is Manual: to promote another member, set that field to Automatic", p.Ordinal)
 	}
 	d := c.promise(voters[0], c.record.Epoch+1)
 	d.Step.Proof = []Proof{{Member: p, Fact: FactSilent}}
@@ -198,7 +198,7 @@ func (c *cluster) quorumLost(needed int) *Decision {
 	}
 	p := c.at(c.record.Primary.Ordinal)
 	if p.hasOther(c.record.Primary) && len(c.record.Voters)-len(lost) < needed {
-		return c.lost("the data of members %d and %s is lost, with transactions that no other one may have", p.Ordinal, strings.Join(lost, ", "))
+		return c.lost("the data of members %d and %s is lost, with transactions that possibly no other member has", p.Ordinal, strings.Join(lost, ", "))
 	}
 	return c.say(StateQuorumLost, "member %d is lost, and of %d voters %d must answer: waiting for %s", p.Ordinal, len(c.record.Voters), needed,
 		strings.Join(append(missing, lost...), ", "))

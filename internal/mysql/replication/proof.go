@@ -13,7 +13,7 @@ func (s Step) Prove(now Observation) error {
 		return fmt.Errorf("the record has revision %d, and the step was decided on revision %d", now.Record.Revision, s.basis())
 	}
 	if m := c.at(s.Member.Ordinal); s.Action != ActionRecord && !m.isSame(s.Member) {
-		return fmt.Errorf("member %d has changed: its pod, its data or the start of its server is another one", s.Member.Ordinal)
+		return fmt.Errorf("member %d has changed: its pod or its data was replaced, or its server was restarted", s.Member.Ordinal)
 	}
 	for _, p := range s.Proof {
 		if !c.holds(p) {

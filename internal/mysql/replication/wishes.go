@@ -16,7 +16,7 @@ func (c *cluster) broken() *Decision {
 	for _, m := range c.members {
 		isMember := m.Identity == c.record.Primary || c.record.IsVoter(m.Identity)
 		if m.Outdated && m.UID != "" && (m.Down || m.cannotStart()) && (failed == nil || !isMember) {
-			return c.do(StateRolling, c.order(ActionDeletePod, m), "member %d cannot run, and its pod is outdated: a new one is created", m.Ordinal)
+			return c.do(StateRolling, c.order(ActionDeletePod, m), "member %d cannot run, and its pod is outdated: a new pod is created", m.Ordinal)
 		}
 	}
 	return nil
@@ -137,9 +137,9 @@ func (c *cluster) roll() *Decision {
 		failed := c.failed()
 		return c.say(StateRolling, "the last change failed on member %d (%s): no further pod is replaced; correct the change", failed.Ordinal, failed.Ended)
 	case slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal != p.Ordinal && m.Ordinal < c.want.Replicas }):
-		return c.say(StateRolling, "pods are outdated: waiting until all other members follow before one is restarted")
+		return c.say(StateRolling, "pods are outdated: waiting until all other members follow the primary before a member is restarted")
 	case c.want.Replicas > 1 && c.unsettled(p.Ordinal) != nil:
-		return c.say(StateRolling, "pods are outdated: member %d is to be ready for %s without a restart before the next one is restarted", c.unsettled(p.Ordinal).Ordinal, c.want.WellFor)
+		return c.say(StateRolling, "pods are outdated: member %d must be ready for %s without a restart before the next member is restarted", c.unsettled(p.Ordinal).Ordinal, c.want.WellFor)
 	case p.Outdated && c.want.Replicas == 1 && len(c.record.Voters) == 0 && c.record.Acknowledgements == 0:
 		return c.do(StateRolling, c.order(ActionDeletePod, p), "member %d is restarted with its new pod; there is no other member", p.Ordinal)
 	}

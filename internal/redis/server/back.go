@@ -113,15 +113,15 @@ func (m *mover) back(ctx context.Context, slot int) error {
 	case !now.source.Master || !now.target.Master:
 		return proof.Refuse("%s and %s are not both masters any more", owner.Pod, other.Pod)
 	case !now.source.Owned.Has(slot) || now.target.Owned.Has(slot) || now.owner[slot] != owner.ID:
-		return proof.Refuse("slot %d is not %s's in its own view and that of %s", slot, owner.Pod, other.Pod)
+		return proof.Refuse("slot %d is not owned by %s in both its own view and the view of %s", slot, owner.Pod, other.Pod)
 	case importing != "" && importing != owner.ID:
-		return proof.Refuse("%s is taking slot %d from %s", other.Pod, slot, importing)
+		return proof.Refuse("%s is importing slot %d from %s", other.Pod, slot, importing)
 	case migrating == owner.ID:
 		return m.closeBack(ctx, slot)
 	case migrating != other.ID:
 		return proof.Refuse("slot %d of %s is not being moved to %s", slot, owner.Pod, other.Pod)
 	case importing == "" && now.stale[slot] > 0:
-		return proof.Refuse("%s holds %d keys of slot %d and does not take it from %s", other.Pod, now.stale[slot], slot, owner.Pod)
+		return proof.Refuse("%s has %d keys of slot %d, but is not importing the slot from %s", other.Pod, now.stale[slot], slot, owner.Pod)
 	case importing == "":
 		_, err := m.source.do(ctx, setSlot([]int{slot}, "STABLE")...)
 		return err
@@ -151,7 +151,7 @@ func (m *mover) giveBack(ctx context.Context, slot int) error {
 		bytes += p.bytes
 	}
 	if bytes > mostBytesBack {
-		return proof.Refuse("%s holds %d MiB of slot %d, and %d MiB are the most that goes back in one go", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
+		return proof.Refuse("%s has keys of %d MiB of slot %d, and at most %d MiB can be moved back in one command", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
 	}
 	taken, err := m.script(ctx, m.target, scriptTake, []any{slot, mostBack})
 	if err != nil {
@@ -162,7 +162,7 @@ func (m *mover) giveBack(ctx context.Context, slot int) error {
 		return err
 	}
 	if _, err := m.script(ctx, m.source, scriptReturn, append([]any{slot, m.target.place.ID, m.source.place.ID}, all...)); err != nil {
-		err = fmt.Errorf("%s does not take its keys of slot %d back: %w", m.source.place.Pod, slot, err)
+		err = fmt.Errorf("%s did not accept its keys of slot %d again: %w", m.source.place.Pod, slot, err)
 		if isAnswer(err) {
 			// Clients reach the target's keys only while the slot is marked.
 			_, again := m.target.do(ctx, setSlot([]int{slot}, "IMPORTING", m.source.place.ID)...)
@@ -176,7 +176,7 @@ func (m *mover) giveBack(ctx context.Context, slot int) error {
 // closeBack deletes the target's copies of keys that the owner has, and then closes the slot at the owner.
 func (m *mover) closeBack(ctx context.Context, slot int) error {
 	if _, err := m.script(ctx, m.target, scriptDrop, []any{slot, m.source.place.ID, mostBack}); err != nil {
-		return fmt.Errorf("drop the copies on %s: %w", m.target.place.Pod, err)
+		return fmt.Errorf("delete the copies of keys on %s: %w", m.target.place.Pod, err)
 	}
 	others := append([]*link{m.target}, m.others...)
 	if err := each(len(others), func(i int) error { return others[i].holdsNone(ctx, []int{slot}) }); err != nil {

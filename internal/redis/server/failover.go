@@ -26,7 +26,7 @@ func (t *executor) failover(ctx context.Context) error {
 		return proof.Refuse("%s is not a replica", t.Step.Node.Pod)
 	}
 	if master := t.Step.Target.ID; master != "" && own.MasterID != master {
-		return proof.Refuse("%s is a replica of %s, the step is for one of %s", t.Step.Node.Pod, own.MasterID, master)
+		return proof.Refuse("%s is a replica of %s, not of %s as at the decision", t.Step.Node.Pod, own.MasterID, master)
 	}
 	failover := command{"CLUSTER", "FAILOVER"}
 	if t.Step.Mode == "" {
@@ -85,7 +85,7 @@ func (t *executor) proveLinked(ctx context.Context, node *link) error {
 		return err
 	}
 	if !heir.Replication.LinkUp || heir.Replication.Syncing || heir.Replication.ID != from.Replication.ID {
-		return proof.Refuse("%s is not in step with %s: the link is up: %v, it has the history %s, the master %s",
+		return proof.Refuse("%s is not in sync with %s: its link to the master is up: %v, its replication ID is %s, and the master's is %s",
 			heir.Pod, from.Pod, heir.Replication.LinkUp, brief(heir.Replication.ID), brief(from.Replication.ID))
 	}
 	return nil
@@ -103,9 +103,9 @@ func (t *executor) proveHeir(ctx context.Context, node *link, master string, vie
 	case has.Syncing:
 		return proof.Refuse("%s is copying from another node", heir.Pod)
 	case has.ID != want.History:
-		return proof.Refuse("%s has the history %s, and was chosen for %s: it has copied from another node", heir.Pod, brief(has.ID), brief(want.History))
+		return proof.Refuse("%s has the replication ID %s, and had %s at the decision: it has copied from another node", heir.Pod, brief(has.ID), brief(want.History))
 	case has.Offset < want.Offset:
-		return proof.Refuse("%s has read its history up to %d, and was chosen for %d", heir.Pod, has.Offset, want.Offset)
+		return proof.Refuse("%s has the replication offset %d, and had %d at the decision", heir.Pod, has.Offset, want.Offset)
 	}
 	if err := t.within(ctx, node, heir.Keys); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 		return err
 	}
 	if master.RunID != t.Step.Proof.Run || !master.Replication.Master || master.Keys > 0 && !t.Step.Proof.Consented || heir.Keys == 0 || heir.Replication.LinkUp {
-		return proof.Refuse("%s is to replace %s, which lost its data; they have %d and %d keys, the link is up: %v, the master runs for %s",
+		return proof.Refuse("%s does not replace %s as decided: the two have %d and %d keys, the replica's link is up: %v, the master runs for %s",
 			heir.Pod, master.Pod, heir.Keys, master.Keys, heir.Replication.LinkUp, master.Uptime.Round(time.Second))
 	}
 	return nil

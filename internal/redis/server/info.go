@@ -73,7 +73,7 @@ func (i info) refuses() string {
 	case master && most > 0 && used > most && !strings.HasPrefix(i["maxmemory_policy"], "allkeys-"):
 		return fmt.Sprintf("it refuses writes, its memory is full: %d of %d MiB (maxmemory, maxmemory-policy %s)", used>>20, most>>20, i["maxmemory_policy"])
 	case limit > 0 && connections >= limit:
-		return fmt.Sprintf("it refuses connections: it has %d of %d (maxclients)", connections, limit)
+		return fmt.Sprintf("it refuses connections: it has %d of at most %d (maxclients)", connections, limit)
 	}
 	return ""
 }

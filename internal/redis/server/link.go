@@ -136,7 +136,7 @@ func (l *link) parse(answer *redis.Cmd) (own topology.Entry, all []topology.Entr
 	for _, entry := range all {
 		if entry.Myself {
 			if entry.ID != l.place.ID {
-				return own, nil, proof.Refuse("%s has become node %s, and the step is for node %s", l.place.Pod, entry.ID, l.place.ID)
+				return own, nil, proof.Refuse("%s has become node %s, but the step was decided for node %s", l.place.Pod, entry.ID, l.place.ID)
 			}
 			return entry, all, nil
 		}

@@ -96,7 +96,7 @@ func (t *executor) replicate(ctx context.Context) error {
 		return err
 	}
 	if !target.Master {
-		return proof.Refuse("%s is to replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
+		return proof.Refuse("%s cannot replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
 	}
 	if err := t.proveStart(ctx); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (t *executor) admit(ctx context.Context, links ...*link) error {
 	}
 	for i, l := range links {
 		if users[i] != users[0] {
-			return proof.Refuse("%s replicates as %q, and %s as %q: they are not of one shard", l.place.Pod, users[i], links[0].place.Pod, users[0])
+			return proof.Refuse("%s replicates as user %q, and %s as user %q: they do not belong to one shard", l.place.Pod, users[i], links[0].place.Pod, users[0])
 		}
 		if users[i] == "" {
 			continue
@@ -182,7 +182,7 @@ func (t *executor) ownsNothing(ctx context.Context, links []*link) error {
 		_, view, err := links[i].self(ctx)
 		for _, e := range view {
 			if e.ID == t.Step.ID && e.Owned.Len() > 0 {
-				return proof.Refuse("node %s owns slots %s, says %s", t.Step.ID, e.Owned, links[i].place.Pod)
+				return proof.Refuse("node %s owns slots %s, as %s reports", t.Step.ID, e.Owned, links[i].place.Pod)
 			}
 		}
 		return err

@@ -110,8 +110,8 @@ func (m *mover) pack(ctx context.Context, on *link, slots []int, keys map[int][]
 				bytes = 0
 			}
 			if bytes > m.largest {
-				return nil, &moveError{slot: slot, first: moveAgain, err: proof.Refuse("the value of key %.80q takes %d MiB, and %d MiB are the most that is moved between two nodes: "+
-					"split it or delete it (slot %d stays where it is)", key, bytes>>20, m.largest>>20, slot)}
+				return nil, &moveError{slot: slot, first: moveAgain, err: proof.Refuse("the value of key %.80q has %d MiB, and at most %d MiB can be moved between two nodes: "+
+					"split the value or delete the key (slot %d stays where it is)", key, bytes>>20, m.largest>>20, slot)}
 			}
 			if last := len(parcels) - 1; !fresh && parcels[last].bytes+bytes <= bytesAtOnce {
 				parcels[last].keys, parcels[last].bytes = append(parcels[last].keys, key), parcels[last].bytes+bytes
@@ -216,7 +216,7 @@ func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
 	}
 	for _, slot := range slots {
 		if state, err := m.judge(now, slot); err != nil || state != slotAtSource || now.target.Importing[slot] != m.source.place.ID {
-			return errors.Join(err, proof.Refuse("keys of slot %d are on %s and on %s, and the slot is not open between them", slot, m.source.place.Pod, m.target.place.Pod))
+			return errors.Join(err, proof.Refuse("keys of slot %d are on %s and on %s, and the slot is not marked as moving between them", slot, m.source.place.Pod, m.target.place.Pod))
 		}
 	}
 	for _, p := range busy {
@@ -225,7 +225,7 @@ func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
 		}
 	}
 	if busy, err = m.send(ctx, busy); err == nil && len(busy) > 0 {
-		err = &moveError{slot: busy[0].slot, err: fmt.Errorf("keys of slot %d are on %s again and again", busy[0].slot, m.target.place.Pod)}
+		err = &moveError{slot: busy[0].slot, err: fmt.Errorf("keys of slot %d are on %s again, after their copies there were deleted", busy[0].slot, m.target.place.Pod)}
 	}
 	return err
 }
@@ -263,15 +263,15 @@ func refusal(slot int, target *link, err error) error {
 	pod := target.place.Pod
 	switch {
 	case byTarget && strings.HasPrefix(answer, "OOM"):
-		return &moveError{slot: slot, full: true, first: moveAgain, err: fmt.Errorf("%s takes no more keys, its memory is full: raise maxmemory or delete data: %w", pod, err)}
+		return &moveError{slot: slot, full: true, first: moveAgain, err: fmt.Errorf("%s accepts no more keys, its memory is full: raise maxmemory or delete data: %w", pod, err)}
 	case byTarget && strings.Contains(answer, "DUMP payload"):
-		return &moveError{slot: wholeStep, first: moveAgain, err: fmt.Errorf("%s cannot read what the other sends, which is another version of Redis: %w", pod, err)}
+		return &moveError{slot: wholeStep, first: moveAgain, err: fmt.Errorf("%s cannot read the keys that it is sent, because the sender runs another version of Redis: %w", pod, err)}
 	case byTarget && slices.ContainsFunc(lasting, func(word string) bool { return strings.HasPrefix(answer, word) }):
-		return &moveError{slot: slot, full: true, first: moveAgain, err: fmt.Errorf("%s takes no keys (%.100s): %w", pod, answer, err)}
+		return &moveError{slot: slot, full: true, first: moveAgain, err: fmt.Errorf("%s accepts no keys (%.100s): %w", pod, answer, err)}
 	case byTarget && !strings.HasPrefix(answer, "ERR"), strings.Contains(err.Error(), "connecting"): // temporary, like CLUSTERDOWN and LOADING
 		return &moveError{slot: slot, err: err}
 	}
-	return &moveError{slot: slot, first: moveAgain, err: fmt.Errorf("keys of slot %d do not get to %s: %w", slot, pod, err)}
+	return &moveError{slot: slot, first: moveAgain, err: fmt.Errorf("keys of slot %d cannot be sent to %s: %w", slot, pod, err)}
 }
 
 func (m *mover) migration(keys []any) command {

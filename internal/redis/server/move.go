@@ -192,7 +192,7 @@ func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
 			return now, err
 		}
 		if !m.more(ctx, m.until) {
-			return nil, proof.Refuse("%s has not heard yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
+			return nil, proof.Refuse("%s does not know yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
 		}
 		select {
 		case <-ctx.Done():
@@ -256,7 +256,7 @@ func (m *mover) judgeSlot(now *sight, slot int) (slotState, error) {
 	case migrating != "" && migrating != target.ID:
 		return 0, proof.Refuse("slot %d of %s is being moved to %s", slot, source.Pod, migrating)
 	case importing != "" && importing != source.ID:
-		return 0, proof.Refuse("%s is taking slot %d from %s", target.Pod, slot, importing)
+		return 0, proof.Refuse("%s is importing slot %d from %s", target.Pod, slot, importing)
 	case importing == "" && now.stale[slot] > 0:
 		return 0, proof.Refuse("%s holds %d keys of slot %d that did not come from %s by this move", target.Pod, now.stale[slot], slot, source.Pod)
 	}

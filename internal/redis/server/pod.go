@@ -22,7 +22,7 @@ func (t *executor) proveStart(ctx context.Context) error {
 		return err
 	}
 	if master.RunID != t.Step.Proof.Run || !master.Replication.Master {
-		return proof.Refuse("%s has restarted, or is no master any more: nothing shows that it has what %s has", master.Pod, t.Step.Node.Pod)
+		return proof.Refuse("%s has restarted, or is no master any more: it may lack the data of %s", master.Pod, t.Step.Node.Pod)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (t *executor) isSilent(ctx context.Context) error {
 	defer cancel()
 	err := t.servers.peer(t.Cluster, t.Access, place.UID, place.IP).client.Do(within, "CLUSTER", "MYID").Err()
 	if err == nil || redis.IsLoadingError(err) {
-		return proof.Refuse("the server of pod %s answers by now", place.Pod)
+		return proof.Refuse("the server of pod %s answers again", place.Pod)
 	}
 	return nil
 }

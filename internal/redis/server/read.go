@@ -179,7 +179,7 @@ func askWrites(ctx context.Context, client *redis.Client, node *topology.Node, s
 		if err := client.Ping(ctx).Err(); err != nil && strings.HasPrefix(err.Error(), "MISCONF") {
 			_, cause, _ := strings.Cut(err.Error(), ": ")
 			if cause == "" {
-				cause = "its last snapshot failed, as its log says; the volume may be full"
+				cause = "its last snapshot failed (its log has the cause); the volume may be full"
 			}
 			node.Refuses = fmt.Sprintf("it refuses writes, its disk fails: %.100s", cause)
 		}
@@ -190,7 +190,7 @@ func askWrites(ctx context.Context, client *redis.Client, node *topology.Node, s
 			return err
 		}
 		if n, err := strconv.ParseInt(least["min-replicas-to-write"], 10, 64); err == nil && said.number("min_slaves_good_slaves") < n {
-			node.Refuses = fmt.Sprintf("it refuses writes: %s of %d replicas are in step (min-replicas-to-write)", good, n)
+			node.Refuses = fmt.Sprintf("it refuses writes: %s of %d replicas are in sync (min-replicas-to-write)", good, n)
 		}
 	}
 	return nil
@@ -247,7 +247,7 @@ func problem(err error, patience time.Duration) (text string, loading bool) {
 	case redis.IsAuthError(err), strings.Contains(err.Error(), "WRONGPASS"), strings.Contains(err.Error(), "without any password configured"):
 		return NotLetIn, false
 	case strings.Contains(err.Error(), "max number of clients"):
-		return "it takes no more connections: maxclients is reached; raise maxclients, or close connections of clients", false
+		return "it accepts no more connections: maxclients is reached; raise maxclients, or close connections of clients", false
 	case isTimeout(err):
 		return fmt.Sprintf("no answer within %s", patience), false
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -142,7 +142,7 @@ func TestInfoNamesWhatIsRefused(t *testing.T) {
 		"buffers do not count": {"100", "noeviction", "mem_not_counted_for_evict:150\r\n", ""},
 		"a cache is full":      {"100", "allkeys-lru", "", ""},
 		"the disk is full":     {"0", "noeviction", "aof_last_write_status:err\r\n", "its volume may be full"},
-		"maxclients":           {"0", "noeviction", "maxclients:40\r\nconnected_clients:30\r\ncluster_connections:10\r\n", "it has 40 of 40 (maxclients)"},
+		"maxclients":           {"0", "noeviction", "maxclients:40\r\nconnected_clients:30\r\ncluster_connections:10\r\n", "it has 40 of at most 40 (maxclients)"},
 	} {
 		said, err := parseInfo(fmt.Sprintf(well, c.max, c.policy, c.more))
 		assert.NilError(t, err, name)

@@ -58,7 +58,7 @@ func (l *link) holdsNone(ctx context.Context, slots []int) error {
 	}
 	for _, slot := range slots {
 		if n := counts[slot]; n > 0 {
-			return &moveError{slot: slot, first: moveAgain, err: proof.Refuse("%s holds %d keys of slot %d, which is not its own: slot %d cannot get another owner while %s (%s) holds them",
+			return &moveError{slot: slot, first: moveAgain, err: proof.Refuse("%s holds %d keys of slot %d, which it does not own: slot %d cannot get another owner while %s (%s) has these keys",
 				l.place.Pod, n, slot, slot, l.place.Pod, l.place.ID)}
 		}
 	}

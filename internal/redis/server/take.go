@@ -172,7 +172,7 @@ func (t *executor) prove(ctx context.Context, place topology.Place) (*link, erro
 		return nil, errors.Join(err, l.conn.Close())
 	}
 	if id, err := answers[0].Text(); err != nil || id != place.ID {
-		return nil, errors.Join(proof.Refuse("the node at %s of pod %s is %q, the step is for %s", place.IP, place.Pod, id, place.ID), l.conn.Close())
+		return nil, errors.Join(proof.Refuse("the node at %s of pod %s is %q, but the step was decided for %s", place.IP, place.Pod, id, place.ID), l.conn.Close())
 	}
 	t.mu.Lock()
 	t.links[place] = l

@@ -46,7 +46,7 @@ func (c *cluster) unrestored() string {
 			without = append(without, n.Pod)
 		}
 	}
-	return fmt.Sprintf("the backup is not restored: slots %s have no owner, and %s no data. The log of the container d3os-restore has the cause. "+
+	return fmt.Sprintf("the backup is not restored: slots %s have no owner (pods without data: %s). The log of the container d3os-restore has the cause. "+
 		"The cluster does not begin without the backup: remove spec.restoreFrom for an empty cluster", brief(c.unowned), strings.Join(without, ", "))
 }
 

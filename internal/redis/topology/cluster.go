@@ -292,7 +292,7 @@ func (c *cluster) inStep(n *Node) bool {
 		!n.Replication.Master && n.Replication.MasterHost == master.IP && n.Replication.ID == master.Replication.ID && n.Replication.Offset >= master.Replication.Offset-maxLag
 }
 
-// maxLag is the number of bytes by which a replica in step may lag behind its master. Master and replica are not read
+// maxLag is the number of bytes by which a replica in sync may lag behind its master. Master and replica are not read
 // at the same moment, and a busy master writes that many bytes in between.
 const maxLag = 16 << 20
 

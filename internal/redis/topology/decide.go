@@ -154,5 +154,5 @@ func (c *cluster) acceptedDone() []Step {
 	if record.Accepted.Len() == c.record.Accepted.Len() && sameValues(record.Consents, c.record.Consents) {
 		return nil
 	}
-	return []Step{recordStep(record, "record that all slots are owned again, and which consents count no more")}
+	return []Step{recordStep(record, "record that all slots are owned again, and which values of accept-data-loss were used")}
 }

@@ -15,7 +15,7 @@ import (
 // continues reports whether a master provably has the data of another node of its shard (the holder), or more. One of
 // these must hold:
 //
-//   - the master has not restarted since it was in step with a replica, as the record shows;
+//   - the master has not restarted since it was in sync with a replica, as the record shows;
 //   - the holder has no keys;
 //   - the holder copied the present history of the master or the history before it (a start of the server begins a new
 //     history);
@@ -149,18 +149,18 @@ func (c *cluster) doubt(master, holder *Node) {
 	if !holder.Reached {
 		has = "an unknown number"
 	}
-	text := fmt.Sprintf("%s has %d keys since it restarted, and its replica %s has %s: nothing shows that %s has not lost them. "+
-		"%s is left as it is, and its pod stays. If what %s has is right, annotate accept-data-loss: %q",
+	text := fmt.Sprintf("%s has %d keys since it restarted, and its replica %s has %s: %s may have lost data. "+
+		"The operator changes neither %s nor its pod. If the data of %s is right, annotate accept-data-loss: %q",
 		master.Pod, master.Keys, holder.Pod, has, master.Pod, holder.Pod, master.Pod, id)
 	if newest := c.newerEpoch(master); newest != 0 {
 		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: its config epoch is %d, and other nodes know %d. ",
 			master.Pod, master.self().Epoch, newest) + text
 	} else if isPutBack(master, holder) {
-		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s had its link until %s. ",
+		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: it was last in use at %s, but %s was linked to its server until %s. ",
 			master.Pod, master.Used.UTC().Format(time.DateTime), holder.Pod, holder.linkedUntil().UTC().Format(time.DateTime)) + text
 	}
 	if holder.Reached {
-		text += fmt.Sprintf("; to keep what %s has, annotate accept-data-loss: %q", holder.Pod, master.ID)
+		text += fmt.Sprintf("; to keep the data of %s, annotate accept-data-loss: %q", holder.Pod, master.ID)
 	}
 	c.doubts[id] = text
 }

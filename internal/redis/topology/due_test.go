@@ -115,5 +115,5 @@ func TestALostMasterHidesNoConsent(t *testing.T) {
 	d := s.decide()
 	assert.Equal(t, d.Steps[0].Action, ActionRecord, d.Steps[0].Message)
 	assert.Assert(t, strings.Contains(d.Steps[0].Message, "slots 5461-10921 was accepted"), d.Steps[0].Message)
-	assert.Assert(t, strings.Contains(d.Model.Reason, "too few masters live to elect another, and a-0-0: connection refused"), d.Model.Reason)
+	assert.Assert(t, strings.Contains(d.Model.Reason, "too few masters run to elect another master, and a-0-0: connection refused"), d.Model.Reason)
 }

@@ -72,7 +72,7 @@ func (c *cluster) formRecord() []Step {
 			continue
 		}
 		if !c.joinable(n) && !c.isRestored(n) {
-			return wait("%s is node %s with %d keys, and the cluster was never formed: remove its volume, or find the record of its cluster",
+			return wait("%s is node %s with %d keys, and the cluster was never formed: remove its volume, or restore the ConfigMap with the record of its cluster",
 				n.Pod, n.ID, n.Keys)
 		}
 		record.remember(n)

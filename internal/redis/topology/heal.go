@@ -57,7 +57,7 @@ func (c *cluster) unacquainted() string {
 		}
 	}
 	if more > 1 {
-		return fmt.Sprintf("%s, nor do others (%d links are missing)", first, more)
+		return fmt.Sprintf("%s, and other links are missing (%d in all)", first, more)
 	}
 	return first
 }
@@ -105,7 +105,7 @@ func (c *cluster) addresses() []Step {
 				Message: fmt.Sprintf("%s meets %s at %s", x.Pod, y.Pod, y.IP)})
 		}
 	}
-	return together(ActionMeet, "have nodes meet that do not see each other", batch)
+	return together(ActionMeet, "introduce nodes that do not see each other (CLUSTER MEET)", batch)
 }
 
 // hub returns the member that all others meet: the member with the largest view, preferably an owner of slots. It never returns a member
@@ -136,7 +136,7 @@ func (c *cluster) links() []Step {
 		}
 		text := fmt.Sprintf("point %s to its master %s at %s (it follows %s)", r.Pod, master.Pod, master.IP, r.Replication.MasterHost)
 		if r.Replication.MasterHost == master.IP {
-			text = fmt.Sprintf("let %s accept its replica %s: it restarted before it had learned of it", master.Pod, r.Pod)
+			text = fmt.Sprintf("let %s accept its replica %s, which it did not know at its restart", master.Pod, r.Pod)
 		}
 		batch = append(batch, Step{Action: ActionReplicate, Node: r.place(), Target: master.place(), ID: master.ID, Interval: linkInterval, Proof: sameStart(master), Message: text})
 	}
@@ -167,7 +167,7 @@ func (c *cluster) agree() (steps []Step) {
 			for _, o := range c.masters() {
 				if both := wrong.Intersect(c.owned[o.ID]); len(both) > 0 && o.self().Epoch <= e.Epoch {
 					steps = append(steps, Step{Action: ActionBumpEpoch, Node: o.place(), Interval: 5 * time.Second,
-						Message: fmt.Sprintf("have %s believe that slots %s are %s's and not %s's", x.Pod, brief(both), o.Pod, c.byID[e.ID].Pod)})
+						Message: fmt.Sprintf("correct the view of %s: slots %s are owned by %s, not by %s", x.Pod, brief(both), o.Pod, c.byID[e.ID].Pod)})
 				}
 			}
 		}

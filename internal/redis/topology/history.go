@@ -21,7 +21,7 @@ func (c *cluster) histories() (steps []Step) {
 		}
 		if c.newerEpoch(m) != 0 {
 			steps = append(steps, Step{Action: ActionBumpEpoch, Node: m.place(), Interval: 5 * time.Second,
-				Message: fmt.Sprintf("give %s a new config epoch: its volume was put back, and its replicas have its data", m.Pod)})
+				Message: fmt.Sprintf("give %s a new config epoch: its volume was put back to an earlier state, and its replicas have its data", m.Pod)})
 			continue
 		}
 		now := History{Node: m.ID, Run: m.RunID, Repl: m.Replication.ID}
@@ -69,7 +69,7 @@ func (c *cluster) historyOf(id string) History {
 }
 
 // linkSlack returns the tolerance for comparing the loss of a master with the end of a replica's link. A replica that
-// lost its link that much earlier still counts as in step. Nodes ping each other within half the node timeout, and
+// lost its link that much earlier still counts as in sync. Nodes ping each other within half the node timeout, and
 // redis counts whole seconds.
 func (c *cluster) linkSlack() time.Duration { return c.nodeTimeout()/2 + 2*time.Second }
 

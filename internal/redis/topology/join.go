@@ -178,7 +178,7 @@ func (c *cluster) flushed(n, master *Node, replicate Step) Step {
 		return replicate
 	}
 	return Step{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Target: master.place(), Proof: sameStart(master),
-		Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}
+		Message: fmt.Sprintf("empty %s: it owns no slot in any view, and other nodes serve all slots", n.Pod)}
 }
 
 // stale reports whether a node's keys are outdated copies. It needs two proofs: neither the node nor its master owns a

@@ -54,7 +54,7 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 			heir = all[0]
 		}
 		if heir != nil {
-			steps = append(steps, c.force(heir, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: their loss was accepted",
+			steps = append(steps, c.force(heir, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: the loss of these slots was accepted",
 				heir.Pod, brief(c.owned[id]), heir.Keys)))
 		} else if knowing := c.knowing(id); len(knowing) > 0 {
 			steps = append(steps, Step{Action: ActionForget, ID: id, On: places(knowing), Mode: ModeConsent,
@@ -68,7 +68,7 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 	}
 	if to, slots := c.receiverOfLost(c.unowned.Intersect(c.record.Accepted)); to != nil {
 		steps = append(steps, Step{Action: ActionAddSlots, Node: to.place(), Slots: slots,
-			Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)})
+			Message: fmt.Sprintf("assign slots %s to %s: the loss of these slots was accepted", brief(slots), to.Pod)})
 	}
 	return steps
 }
@@ -84,7 +84,7 @@ func (c *cluster) usedConsents() []Step {
 	if len(record.Consents) == len(c.record.Consents) {
 		return nil
 	}
-	return []Step{recordStep(record, "record which consents count no more")}
+	return []Step{recordStep(record, "record which values of accept-data-loss were used")}
 }
 
 // mostGivenUp limits the number of recorded nodes that were given up.
@@ -175,7 +175,7 @@ func (c *cluster) ghosts() []Step {
 	for _, id := range sortedKeys(c.sightings) {
 		if on := c.knowing(id); len(on) > 0 && c.fateOf(id) == gone && c.harmless(id) {
 			batch = append(batch, Step{Action: ActionForget, ID: id, On: places(on),
-				Message: fmt.Sprintf("forget node %s, which is gone and owns nothing", id)})
+				Message: fmt.Sprintf("forget node %s, which is gone and owns no slots", id)})
 		}
 	}
 	return together(ActionForget, "forget nodes that are gone", batch)
@@ -242,7 +242,7 @@ func (c *cluster) outsiders() (steps []Step) {
 		}
 		if slots := n.self().Owned; len(slots) > 0 && c.isReplaced(n) {
 			if on := c.ownersOf(slots); on != nil {
-				steps = append(steps, Step{Action: ActionDropSlots, Node: n.place(), On: places(on), Slots: slots, Message: fmt.Sprintf("have %s drop slots %s: it was given up, and others own them",
+				steps = append(steps, Step{Action: ActionDropSlots, Node: n.place(), On: places(on), Slots: slots, Message: fmt.Sprintf("have %s drop slots %s: its data was given up, and other nodes own the slots",
 					n.Pod, brief(slots))})
 				continue
 			}

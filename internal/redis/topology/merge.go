@@ -61,8 +61,8 @@ func (c *cluster) whyLeaving() string {
 	if more := len(pods) - 8; more > 0 {
 		pods = append(pods[:8], fmt.Sprintf("%d more pods", more))
 	}
-	return fmt.Sprintf("the claims of %s are being deleted: their data goes with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain, "+
-		"or make a backup. Then delete one of these pods at a time, while another pod of its shard is in step: it gets a new volume, and the data from that pod", strings.Join(pods, ", "))
+	return fmt.Sprintf("the claims of %s are being deleted: their data would be lost with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain, "+
+		"or make a backup. Then delete one of these pods at a time, while another pod of its shard is in sync: the deleted pod comes back with a new volume, and copies the data of the pod that is in sync", strings.Join(pods, ", "))
 }
 
 // phase returns the phase for a verdict. A refused change does not count as scaling.

@@ -54,7 +54,7 @@ type Model struct {
 	Shards []Shard
 	// Served is the number of slots that a living master serves in the views of all reached nodes.
 	Served int
-	// Redundant reports whether every shard has its wanted replicas, linked and in step.
+	// Redundant reports whether every shard has its wanted replicas, linked and in sync.
 	Redundant bool
 	// Settled reports whether no step is left.
 	Settled bool

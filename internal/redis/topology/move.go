@@ -9,7 +9,7 @@ import (
 )
 
 // whyNotSafe returns the reason why no slot may move and no role may change now, or "". Every shard that should have
-// replicas needs one in step. Otherwise the data that a move or a failover changes would exist on only one node.
+// replicas needs one in sync. Otherwise the data that a move or a failover changes would exist on only one node.
 func (c *cluster) whyNotSafe() string {
 	for _, s := range c.shards {
 		if len(s.owned) == 0 {
@@ -19,7 +19,7 @@ func (c *cluster) whyNotSafe() string {
 			return fmt.Sprintf("shard %d has no master", s.ordinal)
 		}
 		if !c.backed(s.master) {
-			return fmt.Sprintf("shard %d has no replica in step%s", s.ordinal, c.whyNot(s))
+			return fmt.Sprintf("shard %d has no replica in sync%s", s.ordinal, c.whyNot(s))
 		}
 		if n := c.uncopied(s); n != nil {
 			return fmt.Sprintf("%s has restarted, and %s has not copied from it since%s", s.master.Pod, n.Pod, c.whyNot(s))
@@ -117,7 +117,7 @@ type slotMove struct {
 // begin returns the step of a move, without slots whose move failed a short time ago. It returns nil if no slot can move now.
 func (c *cluster) begin(m slotMove) []Step {
 	if !c.backed(m.to) && m.from.Shard != m.to.Shard {
-		return c.blocked("no slot is moved now: shard %d has no replica in step%s", m.to.Shard, c.whyNot(c.shards[m.to.Shard]))
+		return c.blocked("no slot is moved now: shard %d has no replica in sync%s", m.to.Shard, c.whyNot(c.shards[m.to.Shard]))
 	}
 	held, whole := c.heldSlots(m.from.place(), m.to.place(), "")
 	if slots := m.slots.Minus(held); !whole && len(slots) > 0 {
@@ -238,7 +238,7 @@ func (c *cluster) tooLarge() string {
 			continue // a full cache evicts keys
 		}
 		if after := n.UsedMemory + data*more/slots; after > n.MaxMemory {
-			return fmt.Sprintf("shards are not removed: %s would need %d MiB of its %d MiB for their data; raise maxmemory, delete data, or keep the shards",
+			return fmt.Sprintf("shards are not removed: %s would need %d MiB of its %d MiB (maxmemory) for the data of these shards; raise maxmemory, delete data, or keep the shards",
 				n.Pod, after>>20, n.MaxMemory>>20)
 		}
 	}

@@ -149,7 +149,7 @@ type Replication struct {
 // NeverLinked is the LinkDown of a replica that has not copied since its server started.
 const NeverLinked = time.Duration(-1)
 
-// History identifies the data of a shard that its master and a replica shared. It is recorded while a replica is in step.
+// History identifies the data of a shard that its master and a replica shared. It is recorded while a replica is in sync.
 type History struct {
 	Node string `json:"node"` // id of the master
 	Run  string `json:"run"`  // run id of the master

@@ -62,7 +62,7 @@ func (c *cluster) describeOpen() string {
 }
 
 // openSlots repairs slots that an interrupted move left open. It begins with the lowest slot, and adds all other slots
-// that need the same step. Marks are corrected immediately. Keys move only while both shards have a replica in step. A
+// that need the same step. Marks are corrected immediately. Keys move only while both shards have a replica in sync. A
 // slot that cannot be repaired yet is skipped: a later rule repairs the cause.
 func (c *cluster) openSlots() []Step {
 	var first []Step
@@ -84,7 +84,7 @@ func (c *cluster) openSlots() []Step {
 	} else if s.Action == ActionMoveSlots {
 		return []Step{c.move(c.byID[s.Node.ID], c.byID[s.Target.ID], s.Slots, "finish moving")}
 	}
-	first[0].Message += fmt.Sprintf("; and so %d more slots", first[0].Slots.Len()-1)
+	first[0].Message += fmt.Sprintf("; the same for %d more slots", first[0].Slots.Len()-1)
 	return first
 }
 
@@ -116,7 +116,7 @@ func (c *cluster) repair(o openSlot) []Step {
 		return nil
 	}
 	if n := o.leftover(); n != nil {
-		return c.mark(n, o.slot, "STABLE", nil, "the slot is "+o.owner.Pod+"'s")
+		return c.mark(n, o.slot, "STABLE", nil, o.owner.Pod+" owns the slot")
 	}
 	if o.owner.self().Migrating[o.slot] == o.owner.ID {
 		return c.dropCopies(o)
@@ -145,7 +145,7 @@ func (c *cluster) repairWith(o openSlot, target *Node, moving bool) []Step {
 	case source != o.owner.ID:
 		return c.importFrom(target, o)
 	case !moving || o.owner.self().Migrating[o.slot] != target.ID:
-		return c.mark(o.owner, o.slot, "MIGRATING", target, "its move was broken off")
+		return c.mark(o.owner, o.slot, "MIGRATING", target, "its move was interrupted")
 	case !c.backed(o.owner) || !c.backed(target):
 		return nil
 	}
@@ -195,7 +195,7 @@ func (c *cluster) dropCopies(o openSlot) []Step {
 		}
 	}
 	if holder == nil {
-		return c.mark(o.owner, o.slot, "STABLE", nil, "it has all keys")
+		return c.mark(o.owner, o.slot, "STABLE", nil, "the owner has all keys")
 	}
 	return []Step{c.moveBack(o.owner, holder, SlotSet{{o.slot, o.slot}})}
 }
@@ -288,11 +288,11 @@ func (c *cluster) move(from, to *Node, slots SlotSet, verb string) Step {
 // moveBack returns the step that undoes started moves.
 func (c *cluster) moveBack(owner, from *Node, slots SlotSet) Step {
 	s := c.move(owner, from, slots, "")
-	s.Mode, s.Message = ModeBack, fmt.Sprintf("move what %s has of %d slots (%s) back to %s", from.Pod, slots.Len(), brief(slots), owner.Pod)
+	s.Mode, s.Message = ModeBack, fmt.Sprintf("move the keys that %s has of %d slots (%s) back to %s", from.Pod, slots.Len(), brief(slots), owner.Pod)
 	return s
 }
 
-// backed reports whether the shard of a master has a replica in step, or should have none.
+// backed reports whether the shard of a master has a replica in sync, or should have none.
 func (c *cluster) backed(master *Node) bool {
 	return !c.hasReplicas(c.shards[master.Shard]) || slices.ContainsFunc(c.replicas(master.ID), c.inStep)
 }

@@ -70,7 +70,7 @@ func (c *cluster) park() []Step {
 		}
 		if first := running[0]; first != s.master {
 			if !c.inStep(first) {
-				return c.blocked("the pods are not stopped: %s is no copy of its master", first.Pod)
+				return c.blocked("the pods are not stopped: %s is not in sync with its master", first.Pod)
 			}
 			return []Step{c.failover(first, fmt.Sprintf("make %s the master of shard %d, so that the other pods can stop before it", first.Pod, i))}
 		}
@@ -121,7 +121,7 @@ func (c *cluster) parkUnformed() []Step {
 		case n.Reached && (n.Keys > 0 || len(n.self().Owned) > 0):
 			return nil
 		case n.Running && !n.Reached: // without a record, the node may be a member with data
-			return c.blocked("the pods are not stopped: %s: nothing shows that it can write its data before it stops", n.trouble())
+			return c.blocked("the pods are not stopped: %s: it may be unable to write its data before it stops", n.trouble())
 		}
 	}
 	return c.recordParked(true, "record that all pods stop before the cluster is formed")
@@ -152,14 +152,14 @@ func (c *cluster) unsafeToStop() string {
 		switch {
 		case n.Ordinal >= c.record.MayRun(n.Shard, n.Ordinal+1): // the record already stops this pod
 		case !n.Reached && n.Running:
-			return n.trouble() + ": nothing shows that it can write its data before it stops"
+			return n.trouble() + ": it may be unable to write its data before it stops"
 		case !n.Reached:
 		case n.Terminating:
 			return n.Pod + " is being stopped"
 		case n.Unsaved:
 			return fmt.Sprintf("%s would lose writes: %s", n.Pod, n.Refuses)
 		case c.member(n) && n.self().Replica && !c.inStep(n) && len(c.shards[n.Shard].owned) > 0:
-			return n.Pod + " is a replica that is no copy of its master" + c.whyNot(c.shards[n.Shard])
+			return n.Pod + " is not in sync with its master" + c.whyNot(c.shards[n.Shard])
 		}
 	}
 	return ""

@@ -37,7 +37,7 @@ func ParseNodes(text string) ([]Entry, error) {
 		entries = append(entries, entry)
 	}
 	if myself != 1 {
-		return nil, fmt.Errorf("CLUSTER NODES: %d lines are of the node itself, not one", myself)
+		return nil, fmt.Errorf("CLUSTER NODES: %d lines are of the node itself, instead of one", myself)
 	}
 	return entries, nil
 }

@@ -78,7 +78,7 @@ func (c *cluster) takeOver(lost []string) (steps []Step) {
 			continue
 		}
 		if f := c.fateOf(other); f != gone && f != down {
-			return c.blocked("too few masters live to elect another, and %s: a replica is made master without a vote only when that container does not run; delete its pod if it hangs",
+			return c.blocked("too few masters run to elect another master, and %s: a replica is made master without a vote only when the container of the lost master does not run; delete its pod if the container hangs",
 				c.describe(other))
 		}
 	}
@@ -86,11 +86,11 @@ func (c *cluster) takeOver(lost []string) (steps []Step) {
 	for _, id := range lost {
 		heir, grace := c.candidate(id), c.overdue()+takeoverGrace
 		if c.silence(id) < grace {
-			waits = append(waits, wait("too few masters live to elect another: waits %s for the lost ones to come back with their data before %s is made master of slots %s",
+			waits = append(waits, wait("too few masters run to elect another master: waits %s for the lost masters to come back with their data before %s is made master of slots %s",
 				grace, heir.Pod, brief(c.owned[id]))...)
 			continue
 		}
-		steps = append(steps, c.force(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
+		steps = append(steps, c.force(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters run to elect another master: make %s the master of slots %s without a vote",
 			heir.Pod, brief(c.owned[id]))))
 	}
 	return append(steps, waits...)
@@ -112,7 +112,7 @@ func (c *cluster) promoteOverEmptied() (steps []Step) {
 			master.Pod, brief(c.owned[master.ID]), r.Pod, r.Keys)
 		given := c.isFresh(master.ID) && c.ofDoubt(r) != nil && c.mayReplace(master, r)
 		if given {
-			text = fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: what %s has was given up", r.Pod, brief(c.owned[master.ID]), r.Keys, master.Pod)
+			text = fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: the data of %s was given up", r.Pod, brief(c.owned[master.ID]), r.Keys, master.Pod)
 		} else if !c.emptied(master, r) {
 			continue
 		}

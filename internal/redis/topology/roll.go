@@ -106,7 +106,7 @@ func (c *cluster) outOfStep() (steps []Step) {
 		for _, n := range s.nodes {
 			if n.Outdated && n != s.master && c.member(n) && !n.Terminating && len(c.owned[n.ID]) == 0 &&
 				n.self().MasterID == s.master.ID && !c.inStep(n) && !c.isHeldBack(s.master, n) {
-				step := c.deletePod(n, "a replica of an old revision that is no copy of its master")
+				step := c.deletePod(n, "a replica of an old revision that is not in sync with its master")
 				step.Target, step.Proof = s.master.place(), sameStart(s.master)
 				steps = append(steps, step)
 			}
@@ -187,7 +187,7 @@ func (c *cluster) rollShard(s *shard, outdated []*Node) (steps []Step) {
 		steps = append(steps, c.failover(heir, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod)))
 	}
 	if len(steps) == 0 {
-		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
+		return c.blocked("%s is not replaced: shard %d has no replica in sync", s.master.Pod, s.ordinal)
 	}
 	return steps
 }
@@ -202,7 +202,7 @@ func (c *cluster) replaceUnowned(s *shard, outdated []*Node) (steps []Step) {
 	if len(steps) > 0 {
 		return steps
 	}
-	return c.blocked("no pod of shard %d is replaced: it has no master%s", s.ordinal, c.whyNot(s))
+	return c.blocked("no pod of shard %d is replaced: the shard has no master%s", s.ordinal, c.whyNot(s))
 }
 
 // replaceAlone replaces the only pod of a shard. Its server stops by itself, and starts again with its data. Until
@@ -256,26 +256,26 @@ func (c *cluster) unsettled(outdated []*Node) string {
 			continue
 		}
 		if n.Ended != "" && !n.Outdated {
-			return fmt.Sprintf("the latest change of the pods failed on %s (%s): take it back, or correct it", n.Pod, n.Ended)
+			return fmt.Sprintf("the latest change of the pods failed on %s (%s): revert or correct that change", n.Pod, n.Ended)
 		}
-		return fmt.Sprintf("%s is to be ready for %s without a restart first", n.Pod, c.wanted.WellFor)
+		return fmt.Sprintf("%s must first be ready for %s without a restart", n.Pod, c.wanted.WellFor)
 	}
 	return ""
 }
 
-// heirs returns the replicas in step of a shard that a function accepts, those with the most data first.
+// heirs returns the replicas in sync of a shard that a function accepts, those with the most data first.
 func (c *cluster) heirs(s *shard, passes func(*Node) bool) []*Node {
 	all := slices.DeleteFunc(slices.Clone(c.replicas(s.master.ID)), func(r *Node) bool { return !c.inStep(r) || !passes(r) })
 	slices.SortStableFunc(all, func(a, b *Node) int { return cmp.Compare(b.Replication.Offset, a.Replication.Offset) })
 	return all
 }
 
-// thin describes the first shard with fewer pods in step than wanted, or returns "".
+// thin describes the first shard with fewer pods in sync than wanted, or returns "".
 func (c *cluster) thin() string {
 	return c.thinner(func(*shard) bool { return true })
 }
 
-// thinner checks the shards for which counts returns true. It describes the first of them with fewer pods in step than wanted, or
+// thinner checks the shards for which counts returns true. It describes the first of them with fewer pods in sync than wanted, or
 // returns "".
 func (c *cluster) thinner(counts func(*shard) bool) string {
 	for i, pods := range c.wanted.Shards {
@@ -293,7 +293,7 @@ func (c *cluster) thinner(counts func(*shard) bool) string {
 			}
 		}
 		if found < pods {
-			return fmt.Sprintf("shard %d has %d of %d pods in step%s", i, found, pods, c.whyNot(s))
+			return fmt.Sprintf("shard %d has %d of %d pods in sync%s", i, found, pods, c.whyNot(s))
 		}
 	}
 	return ""

@@ -29,7 +29,7 @@ func (c *cluster) settings() []Step {
 	for _, n := range c.members {
 		for _, name := range sortedKeys(c.wanted.Settings) {
 			if _, reported := n.Settings[name]; !reported && c.refused == "" {
-				c.refused = fmt.Sprintf("spec.config: redis %s does not know the setting %q, which is therefore not used: take it out", n.Version, name)
+				c.refused = fmt.Sprintf("spec.config: redis %s does not know the setting %q, which is therefore not used: remove the setting", n.Version, name)
 			}
 		}
 	}

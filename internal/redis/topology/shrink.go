@@ -31,9 +31,9 @@ func (c *cluster) shrink() []Step {
 				continue
 			}
 			if n.Shard < len(c.wanted.Shards) && !c.stays(s) {
-				c.blocked("%s is not removed: shard %d has no other replica in step that stays", n.Pod, s.ordinal)
+				c.blocked("%s is not removed: shard %d has no other replica that is in sync and stays", n.Pod, s.ordinal)
 			} else if !c.hasReplicas(s) && c.isHeldBack(s.master, n) {
-				c.blocked("%s is not removed: its master may have lost what it has", n.Pod)
+				c.blocked("%s is not removed: its master may lack data that this replica has", n.Pod)
 			} else if steps := c.due(c.expel(n, known)); len(steps) > 0 {
 				return steps
 			}
@@ -58,14 +58,14 @@ func (c *cluster) shrink() []Step {
 func (c *cluster) expel(n *Node, known []*Node) []Step {
 	for _, m := range c.members {
 		if e := m.sees(n.ID); e != nil && len(e.Owned) > 0 {
-			return c.blocked("%s is removed once %s sees that it owns no slots", n.Pod, m.Pod)
+			return c.blocked("%s is removed when %s also reports that it owns no slots", n.Pod, m.Pod)
 		}
 	}
 	if n.self().Master && n.Keys > 0 {
 		if !c.stale(n) {
-			return c.blocked("%s owns no slots and still has %d keys: it is not removed before all others serve all slots", n.Pod, n.Keys)
+			return c.blocked("%s owns no slots and still has %d keys: it is not removed before other nodes serve all slots", n.Pod, n.Keys)
 		}
-		return []Step{{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}}
+		return []Step{{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and other nodes serve all slots", n.Pod)}}
 	}
 	if c.followers(n.ID) > 0 && n.self().Master {
 		// Replicas cannot forget their master. So they are reset first, unless they stay.
@@ -100,7 +100,7 @@ func (c *cluster) others(nodes []*Node, than *Node) []*Node {
 	return all
 }
 
-// stays reports whether a shard keeps its data when its unwanted pods are removed: a replica in step is among the pods
+// stays reports whether a shard keeps its data when its unwanted pods are removed: a replica in sync is among the pods
 // that stay. It is also true if the shard has no master or no slots, or if it should have no replica and its master
 // stays.
 func (c *cluster) stays(s *shard) bool {
@@ -135,7 +135,7 @@ func (c *cluster) handOver(s *shard, leaving *Node) []Step {
 	if len(steps) > 0 {
 		return steps
 	}
-	return c.blocked("%s is not removed: shard %d has no replica in step that stays", leaving.Pod, s.ordinal)
+	return c.blocked("%s is not removed: shard %d has no replica in sync", leaving.Pod, s.ordinal)
 }
 
 // allThere reports whether every wanted pod exists, reached or not.

@@ -67,7 +67,7 @@ func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 			return nil, fmt.Errorf("assignStrategies[%d]: %w", i, err)
 		}
 		if entry.Slots < 1 || entry.Slots > total {
-			return nil, fmt.Errorf("assignStrategies[%d]: slots is %d, and fromReplicas own %d: it must be from 1 to that", i, entry.Slots, total)
+			return nil, fmt.Errorf("assignStrategies[%d]: slots is %d, but must be from 1 to %d, the number of slots that fromReplicas own", i, entry.Slots, total)
 		}
 		slices.SortStableFunc(sources, func(a, b int) int { return left[b].Len() - left[a].Len() })
 		for rest, of := entry.Slots, total; len(sources) > 0; sources = sources[1:] {
@@ -82,7 +82,7 @@ func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 	}
 	for _, s := range c.shards[:len(c.wanted.Shards)] {
 		if len(s.owned) > 0 && len(left[s.ordinal]) == 0 {
-			return nil, fmt.Errorf("shard %d would be left without slots: leave it at least one", s.ordinal)
+			return nil, fmt.Errorf("shard %d would be left without slots: leave at least one slot to it", s.ordinal)
 		}
 	}
 	return targets, nil
@@ -97,7 +97,7 @@ func (c *cluster) sources(entry Assignment, left map[int]SlotSet) (sources []int
 		}
 		switch {
 		case n == nil || !c.member(n):
-			return nil, 0, fmt.Errorf("fromReplicas names %q, which is no node id and no pod of this cluster", name)
+			return nil, 0, fmt.Errorf("fromReplicas names %q, which is neither a node ID nor a pod of this cluster", name)
 		case n.self().Replica:
 			of := n.self().MasterID
 			if m := c.byID[of]; m != nil {

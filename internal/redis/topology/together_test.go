@@ -244,7 +244,7 @@ func TestBirth(t *testing.T) {
 		"all is there":           {func(*scene) {}, ActionRecord, "record 6 pods"},
 		"one is not there":       {func(s *scene) { s.lose("a-1-0", time.Minute) }, ActionWait, "waits for a-1-0"},
 		"a replica is away":      {func(s *scene) { s.lose("a-1-1", time.Minute) }, ActionWait, "waits for a-1-1"},
-		"one was not put on":     {func(s *scene) { s.node("a-1-0").self().Owned, s.node("a-1-0").Keys = nil, 0 }, ActionWait, "slots 5461-10921 have no owner, and a-1-0 no data"},
+		"one was not put on":     {func(s *scene) { s.node("a-1-0").self().Owned, s.node("a-1-0").Keys = nil, 0 }, ActionWait, "slots 5461-10921 have no owner (pods without data: a-1-0)"},
 		"one was put on twice":   {func(s *scene) { s.node("a-1-0").self().Owned = s.node("a-0-0").self().Owned }, ActionWait, "both own slots 0-5460"},
 		"a second pod has data":  {func(s *scene) { s.node("a-1-1").Keys = 1 }, ActionWait, "a-1-1 is node"},
 		"recorded":               {recorded, ActionWait, "until pods can see"},
@@ -256,7 +256,7 @@ func TestBirth(t *testing.T) {
 			for i := range s.nodes {
 				s.nodes[i].self().Epoch = uint64(i + 1)
 			}
-		}, ActionMeet, "have nodes meet"},
+		}, ActionMeet, "introduce nodes"},
 		"a cluster whose record is gone": {func(s *scene) { *s = *settled(3); s.wanted.Restores, s.record = true, Record{} }, ActionRecord, "as members"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -168,7 +168,7 @@ func (c *cluster) verdictLost() (Verdict, string) {
 			// The server may hang or be cut off, and still have all its data.
 			unknown = append(unknown, text+c.waysOut(id))
 		case c.candidate(id) == nil && c.isAlone(id):
-			returning = append(returning, text+fmt.Sprintf(": they are served again when it is back with its data; if that is lost for good, annotate accept-data-loss: %q", id))
+			returning = append(returning, text+fmt.Sprintf(": the slots are served again when the owner is back with its data; if that data is lost for good, annotate accept-data-loss: %q", id))
 		case c.candidate(id) == nil:
 			lost = append(lost, text+c.waysOut(id))
 		default:
@@ -176,17 +176,17 @@ func (c *cluster) verdictLost() (Verdict, string) {
 		}
 	}
 	if len(c.unowned) > 0 {
-		lost = append(lost, fmt.Sprintf("slots %s have no owner: annotate accept-data-loss: %q to have them served again, empty",
+		lost = append(lost, fmt.Sprintf("slots %s have no owner: annotate accept-data-loss: %q to have these slots served again, without data",
 			brief(c.unowned), pasted(c.unowned)))
 	}
 	switch {
 	case len(unknown) > 0:
 		return Unknown, strings.Join(slices.Concat(unknown, lost, returning), "; ") +
-			". No node loses slots or data until it is reached: look at its logs, the network policy, its Kubernetes node"
+			". The operator takes no slots or data away from a node that it does not reach: look at the node's logs, its network policy, and its Kubernetes node"
 	case len(lost) > 0:
 		return SlotsLost, strings.Join(append(lost, returning...), "; ")
 	case len(waiting) > 0 && 2*alive <= masters:
-		return MajorityLost, fmt.Sprintf("%d of %d masters live, too few to elect another: %s", alive, masters, strings.Join(waiting, "; "))
+		return MajorityLost, fmt.Sprintf("%d of %d masters run, too few to elect another master: %s", alive, masters, strings.Join(waiting, "; "))
 	case len(returning) > 0:
 		return Returning, strings.Join(append(returning, waiting...), "; ")
 	case len(waiting) > 0:
@@ -210,10 +210,10 @@ func (c *cluster) isStopped() bool {
 
 // waysOut describes a user's options for a lost owner that no replica may replace.
 func (c *cluster) waysOut(id string) string {
-	text, after := "; no replica with its data is left", "to have the slots served again, empty"
+	text, after := "; no replica with its data is left", "to have the slots served again, without data"
 	if r := c.remnant(id); r != nil {
 		text = fmt.Sprintf("; %s has %d keys, and %s", r.Pod, r.Keys, c.whyNoHeir(r, id))
-		after = "to have them served with what " + r.Pod + " has"
+		after = "to have the slots served with the data of " + r.Pod
 	}
 	if c.fateOf(id) != gone {
 		text += ": bring its pod back with its data"
@@ -225,13 +225,13 @@ func (c *cluster) waysOut(id string) string {
 func (c *cluster) whyNoHeir(r *Node, id string) string {
 	switch {
 	case c.isLeft(r):
-		return "restarted since it was in step"
+		return "restarted since it was in sync"
 	case !c.historyOf(id).follows(r):
-		return "nothing shows that they are of this master"
+		return "its keys may be of another master"
 	case c.stayedUntil(r, c.silence(id)):
 		return "not all pods of its shard were asked"
 	}
-	return fmt.Sprintf("was out of step for %s when its master was lost", max(r.Replication.LinkDown-c.silence(id), time.Second).Round(time.Second))
+	return fmt.Sprintf("was out of sync for %s when its master was lost", max(r.Replication.LinkDown-c.silence(id), time.Second).Round(time.Second))
 }
 
 // duplicates names pods with the same node id: one volume is a copy of the other.
@@ -270,7 +270,7 @@ func (c *cluster) contested() string {
 			}
 		}
 		return fmt.Sprintf("slots %s are owned by %s (node %s, %d keys) and by %s (node %s, %d keys): nothing is changed. "+
-			"Find out which has the data, and reset the other node", brief(d.slots),
+			"Find out which node has the data, and reset the other node", brief(d.slots),
 			d.winner.Pod, d.winner.ID, d.winner.Keys, d.loser.Pod, d.loser.ID, d.loser.Keys)
 	}
 	return ""

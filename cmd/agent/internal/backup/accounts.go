@@ -62,7 +62,7 @@ func (a accounts) String() string {
 // putAccounts writes the object with the accounts.
 func (r *run) putAccounts(ctx context.Context, a accounts) error {
 	if a.isDenied {
-		r.Manifest.Warnings = append(r.Manifest.Warnings, "the accounts are not in the backup: the account that makes it may not read table mysql.user")
+		r.Manifest.Warnings = append(r.Manifest.Warnings, "the accounts are not in the backup: the account of the backup may not read table mysql.user")
 		return nil
 	}
 	r.Manifest.Warnings = append(r.Manifest.Warnings, a.warnings...)

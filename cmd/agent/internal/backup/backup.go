@@ -109,7 +109,7 @@ func lock(conn *server.Conn, name string) error {
 		return err
 	}
 	if got != "1" {
-		return contract.Errorf(contract.ReasonBusy, "another agent backs up this server: wait until it is done")
+		return contract.Errorf(contract.ReasonBusy, "another agent backs up this server: wait until that backup ends")
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (r *run) advise(err error) error {
 	case !errors.Is(err, dump.ErrChanged):
 		return err
 	case r.options.Copy == nil && r.conn.Version.AtLeast(8, 0, 17):
-		return fmt.Errorf("%w. Back up by a copy of the files, which such changes do not disturb (mysql.backup.method: Files), or at a time without them", err)
+		return fmt.Errorf("%w. Back up by a copy of the files, which such changes do not disturb (mysql.backup.method: Files), or back up at a time without such changes", err)
 	default:
 		return fmt.Errorf("%w. Back up at a time without such changes", err)
 	}
@@ -338,7 +338,7 @@ func (r *run) identify(ctx context.Context) error {
 	}
 	began, err := r.conn.Began(ctx, m.Position.File)
 	if err != nil {
-		m.Warnings = append(m.Warnings, "the account may not follow the binary log, so only times show which archive continues the backup: grant it REPLICATION SLAVE")
+		m.Warnings = append(m.Warnings, "the account may not follow the binary log, so only times show which archive continues the backup: grant the account REPLICATION SLAVE")
 		return nil //nolint:nilerr // the backup is good without it
 	}
 	now, err := r.conn.Position()

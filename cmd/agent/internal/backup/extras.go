@@ -60,7 +60,7 @@ func readExtras(conn *server.Conn) (*extras, error) {
 func (e *extras) each(what, query string, take func(row []string)) error {
 	rows, err := e.conn.Rows(query)
 	if err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied {
-		e.warnings = append(e.warnings, what+" are not in the backup: the account that makes it may not read them")
+		e.warnings = append(e.warnings, what+" are not in the backup: the account of the backup may not read them")
 		return nil
 	}
 	for _, row := range rows {

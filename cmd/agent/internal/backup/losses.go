@@ -151,7 +151,7 @@ func (e *extras) resourceGroups() error {
 		e.add("resource group "+server.Quote(row[0]), statement)
 	})
 	if err == nil && !isSeen {
-		e.warnings = append(e.warnings, "resource groups are not in the backup, if there are any: grant the account that makes it RESOURCE_GROUP_USER")
+		e.warnings = append(e.warnings, "resource groups are not in the backup, if the server has any: grant RESOURCE_GROUP_USER to the account of the backup")
 	}
 	return err
 }

@@ -138,7 +138,7 @@ func (r *run) search(ctx context.Context, names []string) error {
 	}
 	if len(missing) > 0 {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("the binary log, which begins with %s, lacks the changes of these prepared XA transactions: %s. If they change rows, no moment after their end can be "+
-			"restored from this backup: end them, and make another one", next, short(missing)))
+			"restored from this backup: end these transactions, and make another backup", next, short(missing)))
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (r *run) mayBePrepared(ctx context.Context) error {
 	}
 	if n != "0" {
 		m.Warnings = append(m.Warnings, n+" transactions were begun before file "+m.Position.File+" of the binary log, and the account may not see whether they are prepared XA transactions. "+
-			"If they are, no moment after their end can be restored from this backup: grant it XA_RECOVER_ADMIN")
+			"If they are, no moment after their end can be restored from this backup: grant the account XA_RECOVER_ADMIN")
 	}
 	return nil
 }

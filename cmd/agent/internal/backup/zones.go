@@ -22,7 +22,7 @@ func (r *run) zones(ctx context.Context) error {
 	case err != nil && contract.ReasonOf(err) != contract.ReasonAccessDenied:
 		return err
 	case err != nil:
-		r.said = append(r.said, "the named time zones are not in the backup: the account that makes it may not read table mysql.time_zone_name")
+		r.said = append(r.said, "the named time zones are not in the backup: the account of the backup may not read table mysql.time_zone_name")
 		return nil //nolint:nilerr // the warning replaces the error
 	}
 	object, err := r.Put(ctx, "zones.sql", func(w io.Writer) error {

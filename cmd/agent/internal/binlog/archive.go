@@ -120,7 +120,7 @@ func (a *archive) hasAll() error {
 	}
 	format, err := a.conn.Variable("binlog_format")
 	if err == nil && format == "STATEMENT" {
-		err = contract.Errorf(contract.ReasonRefused, "the binary log of server %s has statements (binlog_format=STATEMENT), and a replay may change other rows than the server did: set it to ROW", a.Server.Address)
+		err = contract.Errorf(contract.ReasonRefused, "the binary log of server %s has statements (binlog_format=STATEMENT), and a replay may change other rows than the server did: set binlog_format to ROW", a.Server.Address)
 	}
 	return err
 }
@@ -130,12 +130,12 @@ func (a *archive) resume(ctx context.Context) error {
 	rows, err := a.conn.Rows("SHOW BINARY LOGS")
 	if err != nil {
 		if server.Code(err) == mysql.ER_NO_BINARY_LOGGING {
-			return contract.Errorf(contract.ReasonNoBinaryLog, "server %s keeps no binary log, so there is nothing to archive: turn it on: %w", a.Server.Address, err)
+			return contract.Errorf(contract.ReasonNoBinaryLog, "server %s keeps no binary log, so there is nothing to archive: turn the binary log on: %w", a.Server.Address, err)
 		}
 		return err
 	}
 	if len(rows) == 0 {
-		return contract.Errorf(contract.ReasonNoBinaryLog, "server %s keeps no binary log, so there is nothing to archive: turn it on", a.Server.Address)
+		return contract.Errorf(contract.ReasonNoBinaryLog, "server %s keeps no binary log, so there is nothing to archive: turn the binary log on", a.Server.Address)
 	}
 	heads, err := Heads(ctx, a.Store)
 	if err != nil {
@@ -241,7 +241,7 @@ func (a *archive) newTimeline(ctx context.Context, file, reason, text string) er
 	if err := a.begin(ctx, file, reason); err != nil {
 		return err
 	}
-	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on it can be restored from the next backup on", text, a.newest)
+	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on this timeline can be restored after the next backup", text, a.newest)
 }
 
 // begin begins a timeline.

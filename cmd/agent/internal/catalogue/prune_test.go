@@ -268,7 +268,7 @@ func TestLatestBackupIsOfOneWriter(t *testing.T) {
 		"of the only one, without a name":  {"aa", []int64{1, 1}, "", 0, ""},
 		"older agents":                     {"--", []int64{1, 1}, "a", 0, ""},
 		"before the writer had an id":      {"a-", []int64{1, 9}, "a", 0, ""},
-		"of a former database":             {"bab", []int64{9, 1, 9}, "a", 1, "of another resource (b), whose newest has 9 rows"},
+		"of a former database":             {"bab", []int64{9, 1, 9}, "a", 1, "of another resource (b); the newest of these has 9 rows"},
 		"another one has fewer rows":       {"bba", []int64{0, 0, 1}, "a", 2, ""},
 		"the writer has none":              {"bb", []int64{1, 1}, "a", 0, "the backup is of another resource (b)"},
 		"the writer has none, and several": {"bc", []int64{1, 1}, "a", -1, ""},

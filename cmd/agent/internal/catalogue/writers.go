@@ -25,13 +25,13 @@ func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err
 	case writer != "" && own != nil:
 		for _, other := range others {
 			if rows := newest[other].Manifest.Rows(); rows > own.Manifest.Rows() && note == "" {
-				note = fmt.Sprintf("the store also has backups of another resource (%s), whose newest has %d rows and is %s", other, rows, newest[other].ID)
+				note = fmt.Sprintf("the store also has backups of another resource (%s); the newest of these has %d rows and is %s", other, rows, newest[other].ID)
 			}
 		}
 		return ofWriter(entries, writer), note, nil
 	case len(others) == 1:
 		if writer != "" {
-			note = fmt.Sprintf("the backup is of another resource (%s): this one (%s) has none in the store", others[0], writer)
+			note = fmt.Sprintf("the backup is of another resource (%s): resource %s has no backup in the store", others[0], writer)
 		}
 		return entries, note, nil
 	}

@@ -141,7 +141,7 @@ func (d Donor) Copy(ctx context.Context, helper *restore.Instance, folder string
 	case watched.Err() != nil:
 		return context.Cause(watched)
 	case server.Code(err) == codeNoRoom:
-		return contract.Errorf(contract.ReasonRefused, "copy the data of %s: the volume of this pod has no room for it, and nothing was copied: raise storage.size: %w", d.Name, err)
+		return contract.Errorf(contract.ReasonRefused, "copy the data of %s: the volume of this pod has no room for the data, and nothing was copied: raise storage.size: %w", d.Name, err)
 	}
 	return contract.Errorf(contract.ReasonServerUnreachable, "copy the data of %s: %w", d.Name, err)
 }

@@ -93,7 +93,7 @@ func (c *Command) describe(o *Outcome, state *os.ProcessState, result string) {
 		o.Problem = fmt.Sprintf("it took longer than activeDeadlineSeconds, %d s, and was ended", int64(c.ActiveDeadline/time.Second))
 	case result != "":
 	case status.Signaled():
-		o.Result, o.Problem = Failed, fmt.Sprintf("signal %d (%s) ended it", status.Signal(), status.Signal())
+		o.Result, o.Problem = Failed, fmt.Sprintf("signal %d (%s) ended the run", status.Signal(), status.Signal())
 	case o.Code != 0:
 		o.Result, o.Problem = Failed, fmt.Sprintf("exit code %d", o.Code)
 	default:

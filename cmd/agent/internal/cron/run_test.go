@@ -38,7 +38,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{name: "success", script: "exit 0", result: Succeeded},
 		{name: "exit code", script: "exit 3", result: Failed, problem: "exit code 3", code: 3},
-		{name: "a signal", script: "kill -SEGV $$", result: Failed, problem: "signal 11 (segmentation fault) ended it", code: 139},
+		{name: "a signal", script: "kill -SEGV $$", result: Failed, problem: "signal 11 (segmentation fault) ended the run", code: 139},
 		{
 			name: "a deadline", script: "exec sleep 100", result: Deadline, code: 143, problem: "it took longer than activeDeadlineSeconds, 1 s, and was ended",
 			command: &Command{ActiveDeadline: time.Second, Grace: time.Hour},

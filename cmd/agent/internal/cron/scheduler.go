@@ -105,9 +105,9 @@ func (s *Scheduler) ended(o Outcome) {
 func (s *Scheduler) report(v Verdict) {
 	s.Report.Missed(v)
 	if v.ClockWentBack {
-		_, _ = fmt.Fprintln(s.Log, "the clock went back: ticks count from the time that it shows now")
+		_, _ = fmt.Fprintln(s.Log, "the clock was set back: the schedule continues from the time that the clock shows now")
 	}
 	if v.Refused > 0 {
-		_, _ = fmt.Fprintf(s.Log, "%d runs are active, so no further one starts\n", maxRuns)
+		_, _ = fmt.Fprintf(s.Log, "%d runs are active, so no further run starts\n", maxRuns)
 	}
 }

@@ -105,7 +105,7 @@ func (o Options) readsWhole() error {
 			return err
 		}
 		if value != "" && value != v.value {
-			return contract.Errorf(contract.ReasonRefused, "the global variable %s of server %s is %s: a dump would silently lack data. Set it to %s", v.name, o.Server.Address, value, v.value)
+			return contract.Errorf(contract.ReasonRefused, "the global variable %s of server %s is %s: a dump would silently lack data. Set the variable to %s", v.name, o.Server.Address, value, v.value)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 		// The statement may continue to wait in the server after its client has disconnected.
 		_ = c.Do("KILL " + id)
 		return contract.Errorf(contract.ReasonLockWait, "the dump waited %s for a lock of all tables. The lock waits for long queries (%s), and all other statements wait for the lock: "+
-			"the backup was broken off: run it at a time without such queries, or end them", most, strings.Join(others, "; "))
+			"the backup was ended: run it at a time without such queries, or end these queries", most, strings.Join(others, "; "))
 	}
 }
 
@@ -74,8 +74,8 @@ func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return contract.Errorf(contract.ReasonLockWait, "queries have run for longer than %s (%s): the dump would wait for them, and all other statements for the dump: "+
-				"the backup was not begun: run it at a time without such queries, or end them", most, strings.Join(old, "; "))
+			return contract.Errorf(contract.ReasonLockWait, "queries have run for longer than %s (%s): the dump would wait for these queries, and all other statements would wait for the dump: "+
+				"the backup was not begun: run it at a time without such queries, or end these queries", most, strings.Join(old, "; "))
 		}
 		select {
 		case <-ctx.Done():

@@ -125,11 +125,11 @@ func restoringOf(v Volume) string {
 
 func restored(q Question) *Refusal {
 	if from, isImport := strings.CutPrefix(restoringOf(q.Volume), ImportPrefix); isImport {
-		return refuse(ReasonRestoring, "the volume of claim %s holds a part of a copy of %s, whose import has not finished. Nothing starts on it: declare %s.importFrom again, or delete the claim to begin without a copy",
+		return refuse(ReasonRestoring, "the volume of claim %s holds a part of a copy of %s, whose import has not finished. No server starts on the volume: declare %s.importFrom again, or delete the claim to begin without a copy",
 			q.Claim, from, q.Component)
 	}
 	if q.Volume.Restoring() {
-		return refuse(ReasonRestoring, "the volume of claim %s holds a part of backup %s: its restore has not finished. Nothing starts on it: let the restore finish, or run it again",
+		return refuse(ReasonRestoring, "the volume of claim %s holds a part of backup %s: its restore has not finished. No server starts on the volume: wait until the restore finishes, or run the restore again",
 			q.Claim, q.Volume.Mark.Restoring)
 	}
 	return nil
@@ -137,11 +137,11 @@ func restored(q Question) *Refusal {
 
 func readable(q Question) *Refusal {
 	if q.Volume.OfMember {
-		return refuse(ReasonUnreadable, "the volume of claim %s belongs to a member of a MySQLCluster, and the other members would not get the writes of a single server: give %s replica above 1, or replication: {}, or another name",
+		return refuse(ReasonUnreadable, "the volume of claim %s belongs to a member of a MySQLCluster, and the other members would not get the writes of a single server: in %s, set replica above 1, or replication: {}, or another name",
 			q.Claim, q.Component)
 	}
 	if m := q.Volume.Mark; m != nil && (m.Format > markFormat && !m.Initialising || m.Format > unfinishedFormat || m.ID == "") {
-		return refuse(ReasonUnreadable, "file %s on the volume of claim %s is not one that this version can read (format %d): run the version of the operator that wrote it, or a newer one",
+		return refuse(ReasonUnreadable, "this version cannot read file %s on the volume of claim %s (format %d): run the version of the operator that wrote it, or a newer one",
 			markFile, q.Claim, m.Format)
 	}
 	return nil
@@ -150,10 +150,10 @@ func readable(q Question) *Refusal {
 func inUse(q Question) *Refusal {
 	if by := q.Record.ReplacedBy; by != "" {
 		return refuse(ReasonReplaced, "database %s has replaced the database on the volume of claim %s (key replacedBy of ConfigMap %s): a second server would share its clients. "+
-			"To go back, set %s.name and %s.acceptLoss", by, q.Claim, q.RecordName, q.Component, q.Component)
+			"To switch back, set %s.name and %s.acceptLoss", by, q.Claim, q.RecordName, q.Component, q.Component)
 	}
 	if m := q.Volume.Mark; m != nil && m.ReplacedBy != "" {
-		return refuse(ReasonReplaced, "the volume of claim %s was replaced by %s, which has the newer data: nothing starts on the old one", q.Claim, m.ReplacedBy)
+		return refuse(ReasonReplaced, "the database on the volume of claim %s was replaced by %s, which has the newer data: no server starts on the old volume", q.Claim, m.ReplacedBy)
 	}
 	return nil
 }
@@ -166,13 +166,13 @@ func expected(q Question) *Refusal {
 	case !q.Record.Exists:
 		return nil
 	case !q.Volume.HasData:
-		return refuse(ReasonDataLost, "the volume of claim %s is empty, but it held a database: %s, which starts an empty one", q.Claim, consent)
+		return refuse(ReasonDataLost, "the volume of claim %s is empty, but it held a database: %s, which starts an empty database", q.Claim, consent)
 	case q.Record.ID == "":
 		return nil
 	case mark == nil:
-		return refuse(ReasonDataLost, "the data on the volume of claim %s is not the recorded one (it has no mark, expected is %s): %s", q.Claim, q.Record.ID, consent)
+		return refuse(ReasonDataLost, "the data on the volume of claim %s is not the data in the record (it has no mark, expected is %s): %s", q.Claim, q.Record.ID, consent)
 	case mark.ID != q.Record.ID:
-		return refuse(ReasonDataLost, "the data on the volume of claim %s is not the recorded one (its mark is %s, expected is %s): %s", q.Claim, mark.ID, q.Record.ID, consent)
+		return refuse(ReasonDataLost, "the data on the volume of claim %s is not the data in the record (its mark is %s, expected is %s): %s", q.Claim, mark.ID, q.Record.ID, consent)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func sameSeries(q Question) *Refusal {
 		return nil
 	}
 	return refuse(ReasonServerVersion, "the image has %s, but the data on the volume of claim %s is of %s; nothing was changed: set %s.image back. "+
-		"To let %s change the data for good, save the data first, then set the key allowServer of ConfigMap %s to %q",
+		"To allow %s to change the data irreversibly, save the data first, then set the key allowServer of ConfigMap %s to %q",
 		q.Server, q.Claim, data, q.Component, q.Server, q.RecordName, q.Server.Series())
 }
 
@@ -202,5 +202,6 @@ func asDeclared(q Question) *Refusal {
 	if q.Server == nil || q.Declared == "" || q.Server.Series() == q.Declared {
 		return nil
 	}
-	return refuse(ReasonServerVersion, "the image has %s, but %s.serverVersion is %q; nothing was changed: set one of the two", q.Server, q.Component, q.Declared)
+	return refuse(ReasonServerVersion, "the image has %s, but %s.serverVersion is %q; nothing was changed: correct %s.image or %s.serverVersion so that both have "+
+		"the same release series", q.Server, q.Component, q.Declared, q.Component, q.Component)
 }

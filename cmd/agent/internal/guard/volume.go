@@ -42,7 +42,7 @@ func ReadVolume(root, data string) (Volume, error) {
 	case err == nil:
 		volume.OfMember = true
 	case !errors.Is(err, fs.ErrNotExist):
-		return volume, fmt.Errorf("look for a member of a MySQLCluster on the volume: %w", err)
+		return volume, fmt.Errorf("check whether the volume belongs to a member of a MySQLCluster: %w", err)
 	}
 	data = filepath.Join(root, data)
 	entries, err := os.ReadDir(data)

@@ -66,8 +66,8 @@ func (f Fence) Close(ctx context.Context) (contract.Fence, error) {
 			err = errors.Join(err, setReadOnly(conn, before.ReadOnly))
 		}
 		if err == nil {
-			err = contract.Errorf(contract.ReasonBusy, "stop the writes of server %s: transactions that may be XA transactions have written, and have not ended within %s: %s: commit them or roll them back there "+
-				"(XA RECOVER lists those that are prepared). Nothing was changed", f.Server.Address, f.Wait, open)
+			err = contract.Errorf(contract.ReasonBusy, "stop the writes of server %s: transactions that may be XA transactions have written, and have not ended within %s: %s: commit or roll back these transactions on that server "+
+				"(XA RECOVER lists the prepared transactions). Nothing was changed", f.Server.Address, f.Wait, open)
 		}
 		return contract.Fence{}, err
 	}
@@ -172,7 +172,7 @@ func (f Fence) look(conn *server.Conn) (seen contract.Fence, err error) {
 		return seen, err
 	}
 	if len(rows) > 0 {
-		return seen, contract.Errorf(contract.ReasonRefused, "server %s is a replica, whose source writes to it in any case: copy its source", f.Server.Address)
+		return seen, contract.Errorf(contract.ReasonRefused, "server %s is a replica, and its source writes to it in any case: copy that source instead", f.Server.Address)
 	}
 	for name, value := range map[string]*bool{"read_only": &seen.ReadOnly, "super_read_only": &seen.SuperReadOnly} {
 		text, err := conn.Variable(name)

@@ -21,7 +21,7 @@ var (
 	// the copied server.
 	errReplaced = errors.New("the source was replaced")
 	// errOther reports that the source in the spec is not the source of the copy.
-	errOther = errors.New("the server or the databases to copy are not those of the copy on the volume")
+	errOther = errors.New("the copy on the volume was made of another server or of other databases")
 )
 
 // identityOf returns an ID of a server's data; "" if it cannot be read. MySQL stores such an ID with the data. For MariaDB, the ID is the

@@ -93,7 +93,7 @@ func hasLog(conn *server.Conn) (bool, error) {
 
 // isPrepared returns a text about prepared XA transactions.
 func isPrepared(where string, n int) string {
-	return fmt.Sprintf("%s has %d XA transactions that are prepared: commit them or roll them back there (XA RECOVER lists them)", where, n)
+	return fmt.Sprintf("%s has %d XA transactions that are prepared: commit or roll back these transactions on that server (XA RECOVER lists them)", where, n)
 }
 
 // grants adds to an error of the server which rights the account needs.

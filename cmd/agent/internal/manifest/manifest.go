@@ -223,7 +223,7 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 	}
 	switch {
 	case b.Base != "" && b.Base != Files && b.Base != Physical:
-		return nil, contract.Errorf(contract.ReasonNewerFormat, "manifest %s has the form %.40q, which this agent does not know: use the version of the operator that wrote it, or a newer one", name, b.Base)
+		return nil, contract.Errorf(contract.ReasonNewerFormat, "manifest %s is of a backup of the kind %.40q, which this agent does not know: use the version of the operator that wrote it, or a newer one", name, b.Base)
 	case !IsID(b.ID) || name != Folder(b.ID)+Name:
 		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is of another backup, %q", name, b.ID)
 	case len(b.Objects) == 0:

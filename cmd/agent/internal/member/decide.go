@@ -124,7 +124,7 @@ func belongs(m *Mark, of Identity) bool {
 }
 
 func (d Decision) foreign(s Situation) Decision {
-	whose := "without a mark of the operator's"
+	whose := "without a mark of the operator"
 	switch {
 	case s.MarkProblem != "":
 		whose = "that is not known: " + s.MarkProblem
@@ -137,7 +137,7 @@ func (d Decision) foreign(s Situation) Decision {
 	case s.Mark != nil:
 		whose = fmt.Sprintf("of member %s, but the volume was prepared for the ticket %s", s.Data.Identity.Member, s.Mark.Ticket)
 	}
-	return d.wait(DataForeign, "the volume has data %s: nothing starts on it. Put the right volume under the claim, or delete the claim and the pod", whose)
+	return d.wait(DataForeign, "the volume has data %s: no member starts on the volume. Put the right volume under the claim, or delete the claim and the pod", whose)
 }
 
 // own decides for a volume with data of this pod.
@@ -154,15 +154,15 @@ func (d Decision) own(s Situation) Decision {
 			return d.wait(Removed, "the data is of member %s, which was removed from the cluster: waiting for the operator's permission to join as another member", id.Member)
 		}
 		if s.Data.Damage != "" {
-			return d.wait(DataDamaged, "the data of member %s is damaged (%s): it does not start on incomplete data. The operator replaces the member while the others are a quorum; "+
-				"else restore a backup into a new cluster, or continue with the data of another member (spec.recovery)", id.Member, s.Data.Damage)
+			return d.wait(DataDamaged, "the data of member %s is damaged (%s): the member does not start on incomplete data. The operator replaces the member while the other members form a quorum; "+
+				"otherwise restore a backup into a new cluster, or continue with the data of another member (spec.recovery)", id.Member, s.Data.Damage)
 		}
 		if s.KnownProblem != "" {
 			return d.wait(DataOutdated, "it is not known whether the data of member %s is the latest: %s", id.Member, s.KnownProblem)
 		}
 		if outdated := s.outdated(); outdated != "" {
-			return d.wait(DataOutdated, "the volume has an older state: %s. It does not vote without what member %s has acknowledged since. The operator replaces the member while the others are a quorum; "+
-				"else put the latest volume under the claim, or continue with the data of one member (spec.recovery)", outdated, id.Member)
+			return d.wait(DataOutdated, "the volume has an older state: %s. A member on it would vote without the entries that member %s has acknowledged since. The operator replaces the member while the other members form a quorum; "+
+				"otherwise put the latest volume under the claim, or continue with the data of one member (spec.recovery)", outdated, id.Member)
 		}
 		return d
 	}
@@ -185,11 +185,11 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	case s.used():
 		return d.wait(TicketUsed, "%s; the ticket %s was used for a start that did not finish", message, s.Ticket.Text)
 	case s.Ticket.Verb == Force:
-		return d.wait(TicketRefused, "%s; the ticket %s needs data", message, s.Ticket.Text)
+		return d.wait(TicketRefused, "%s; the ticket %s requires a volume with data", message, s.Ticket.Text)
 	case d.Volume == Lost && s.Ticket.Verb == Seed:
-		return d.wait(TicketRefused, "%s; the ticket %s is for a volume that never had data: delete the claim and the pod for an empty one", message, s.Ticket.Text)
+		return d.wait(TicketRefused, "%s; the ticket %s is for a volume that never had data: delete the claim and the pod to get an empty volume", message, s.Ticket.Text)
 	case d.Volume == Lost && s.Ticket.Argument == s.Mark.Member:
-		return d.wait(TicketRefused, "%s; the ticket %s names that id", message, s.Ticket.Text)
+		return d.wait(TicketRefused, "%s; the ticket %s names the id of the lost member", message, s.Ticket.Text)
 	}
 	d.SetAside = s.Data.Leftovers
 	if s.Ticket.Verb == Seed {
@@ -220,7 +220,7 @@ func (d Decision) join(s Situation) Decision {
 		case m.Name != "":
 			return refuse(fmt.Sprintf("member %s has been started before, as %s", id, m.Name))
 		case !m.Learner:
-			return refuse(fmt.Sprintf("member %s is no learner", id))
+			return refuse(fmt.Sprintf("member %s is not a learner", id))
 		case !slices.Contains(m.PeerURLs, s.PeerURL):
 			return refuse(fmt.Sprintf("member %s has the address %v, and this pod has %s", id, m.PeerURLs, s.PeerURL))
 		}

@@ -49,7 +49,7 @@ func (a *Agent) findRestored() (bool, error) {
 		_, err = os.Stat(Restored(a.Volume))
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for the restored data, without which no cluster is begun: delete the pod to have it restored again: %w", err)
+		return false, fmt.Errorf("read the restored data, without which no cluster is begun: delete the pod to have the backup restored again: %w", err)
 	}
 	return true, nil
 }
@@ -61,7 +61,7 @@ func (a *Agent) takeRestored(folder string) error {
 		err = syncFolder(a.Volume)
 	}
 	if err != nil {
-		return fmt.Errorf("take the restored data: %w", err)
+		return fmt.Errorf("use the restored data: %w", err)
 	}
 	_, _ = fmt.Fprintln(a.Log, "the cluster begins with the data of a backup")
 	return nil

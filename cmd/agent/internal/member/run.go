@@ -138,7 +138,7 @@ func (a *Agent) look(ctx context.Context) (Situation, error) {
 		return s, err
 	}
 	if s.Ticket, err = a.ticket(); err != nil {
-		_, _ = fmt.Fprintln(a.Log, "no ticket can be read from", a.Ticket+":", err) // an unknown position counts as none
+		_, _ = fmt.Fprintln(a.Log, "read the ticket in file", a.Ticket+":", err) // an unknown position counts as none
 	}
 	if asksPeers(s) {
 		s.Peers = a.Server.Peers(ctx)

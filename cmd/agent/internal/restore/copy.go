@@ -135,7 +135,7 @@ func (c *Copy) ReadState() (bool, error) {
 		return false, err
 	}
 	if !c.volume.Restoring() || !c.volume.HasData || c.Backup != c.source.Backup.ID {
-		return false, beginAgain(contract.ReasonFailed, "the data on volume %s is not that of the copy", c.target.Volume)
+		return false, beginAgain(contract.ReasonFailed, "the data on volume %s is not the data of the copy", c.target.Volume)
 	}
 	c.i.As(c.User, c.Password)
 	return true, nil

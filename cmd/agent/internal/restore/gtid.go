@@ -71,7 +71,7 @@ func (p *Plan) reachesByGTID() error {
 	over := head.Superseded
 	switch {
 	case over != nil && (at.IsZero() || at.After(over.At)):
-		return contract.Errorf(contract.ReasonNotFound, "timeline %s of the archive is superseded after %s: the database has lost the later transactions, or was restored. Give a time up to that, or a backup that was begun later",
+		return contract.Errorf(contract.ReasonNotFound, "timeline %s of the archive is superseded after %s: the database has lost the later transactions, or was restored. Give a time up to that time, or a backup that was begun later",
 			head.Timeline, over.At.Format(time.RFC3339Nano))
 	case at.IsZero():
 		return p.timeline.Broken
@@ -81,7 +81,7 @@ func (p *Plan) reachesByGTID() error {
 	isThere := p.timeline.Broken == nil && !at.After(head.Time)
 	for _, s := range p.timeline.Segments {
 		if s.Unclear.Has(at) {
-			return contract.Errorf(contract.ReasonRefused, "%s stands for two states of the database: the clock of a primary was behind. Give a time up to %s, or after %s",
+			return contract.Errorf(contract.ReasonRefused, "at %s, the archive has two states of the database, because the clock of a primary was behind. Give a time up to %s, or after %s",
 				at.Format(time.RFC3339Nano), s.Unclear.From.Format(time.RFC3339Nano), s.Unclear.To.Format(time.RFC3339Nano))
 		}
 		isThere = isThere || !s.LastCommit.Before(at)

@@ -142,7 +142,7 @@ func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.
 // twice returns the error for a time that fits two positions, because later transactions in the log have earlier times.
 func (m *moment) twice(later contract.Position) error {
 	return contract.Errorf(contract.ReasonRefused, "the log reaches the time %s twice: after it, near %s:%d, the log has earlier times again, because the server's clock or the timestamp of a session was set. %s",
-		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first moment", "a later one", &later))
+		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first moment", "a later moment", &later))
 }
 
 // choose names the positions that a user can set instead of the time.
@@ -162,9 +162,9 @@ func (m *moment) settle() error {
 	}
 	for _, d := range m.doubts {
 		if binlog.Before(backup, d.end) {
-			return contract.Errorf(contract.ReasonRefused, "the transaction that ends at %s:%d has the time %s, but was committed between %s and %s: a session has set its timestamp, or it took long. So it may lie before or after %s. %s",
+			return contract.Errorf(contract.ReasonRefused, "the transaction that ends at %s:%d has the time %s, but was committed between %s and %s: a session has set its timestamp, or the transaction took long. So it may belong before or after %s. %s",
 				d.end.File, d.end.Offset, d.at.Format(time.RFC3339), d.segment.NotBefore.Format(time.RFC3339), d.segment.Latest().Format(time.RFC3339), m.until.Format(time.RFC3339),
-				m.choose("the state without it", "the state with it", &d.end))
+				m.choose("the state without this transaction", "the state with this transaction", &d.end))
 		}
 	}
 	if m.stop != nil && !binlog.Before(backup, *m.stop) {

@@ -72,7 +72,7 @@ func (s *Settings) compare(b *manifest.Backup, had, has map[string]string, scrat
 			continue
 		}
 		if !scratch && (use == server.Needed || name == server.PageSize && (b.Base != "" || number(value) < number(had[name]))) {
-			return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s: set %s to %s in the configuration of the database that is restored",
+			return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, but the restored database is configured with %s: set %s to %s in the configuration of the database that is restored",
 				b.ID, name, had[name], value, name, had[name])
 		}
 		differ = append(differ, fmt.Sprintf("%s (%s, was %s)", name, brief(value), brief(had[name])))
@@ -187,7 +187,7 @@ func inZone(conn *server.Conn, b *manifest.Backup) error {
 	}
 	name, offsets, err := conn.SystemZone()
 	if err == nil && offsets != zone.Offsets {
-		err = contract.Errorf(contract.ReasonRefused, "backup %s is of a server in the time zone %s (TZ=%q), this one runs in %s: set TZ in the environment of the database that is restored",
+		err = contract.Errorf(contract.ReasonRefused, "backup %s is of a server in the time zone %s (TZ=%q), but the restored database runs in %s: set TZ in the environment of the database that is restored",
 			b.ID, zone.Name, zone.TZ, name)
 	}
 	return err

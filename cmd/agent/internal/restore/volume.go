@@ -165,7 +165,7 @@ func Lock(ctx context.Context, volume string) (*os.File, error) {
 		case ctx.Err() != nil || !errors.Is(err, syscall.EWOULDBLOCK):
 			return nil, errors.Join(fmt.Errorf("lock volume %s: %w", volume, err), file.Close(), ctx.Err())
 		case time.Now().After(end):
-			return nil, errors.Join(contract.Errorf(contract.ReasonBusy, "another restore uses volume %s: wait for its end", volume), file.Close())
+			return nil, errors.Join(contract.Errorf(contract.ReasonBusy, "another restore uses volume %s: wait until that restore ends", volume), file.Close())
 		}
 		select {
 		case <-ctx.Done():
@@ -196,7 +196,7 @@ func claim(t Target, id string) (guard.Volume, error) {
 	if !volume.Restoring() {
 		full, err := used(folder)
 		if err != nil {
-			return volume, fmt.Errorf("look into %s: %w", folder, err)
+			return volume, fmt.Errorf("read folder %s: %w", folder, err)
 		}
 		if full || volume.Mark != nil {
 			return volume, contract.Errorf(contract.ReasonNotEmpty, "%s is not empty, or held a database before: a restore needs an empty volume, and was not begun", t.Volume)

@@ -224,7 +224,7 @@ func StartRedisCluster(t testing.TB, shards int) *RedisCluster {
 		Until(t, "a replica knows its master", func() bool { return r.Do(context.Background(), "CLUSTER", "REPLICATE", c.Masters[i].ID()).Err() == nil })
 	}
 	for i, r := range c.Replicas {
-		Until(t, "a replica is in step", func() bool { return r.Says("master_link_status:up", "INFO", "replication") })
+		Until(t, "a replica is in sync", func() bool { return r.Says("master_link_status:up", "INFO", "replication") })
 		c.eachSees("all know the replicas", "slave "+c.Masters[i].ID())
 	}
 	return c

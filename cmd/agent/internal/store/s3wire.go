@@ -27,7 +27,7 @@ func newTransport(ca []byte) (*http.Transport, error) {
 		roots = x509.NewCertPool()
 	}
 	if len(ca) > 0 && !roots.AppendCertsFromPEM(ca) {
-		return nil, contract.Errorf(contract.ReasonUsage, "the certificates for the store are not in PEM form")
+		return nil, contract.Errorf(contract.ReasonUsage, "the certificates for the store are not in PEM format")
 	}
 	dialer := &net.Dialer{Timeout: 7 * time.Second}
 	return &http.Transport{
@@ -73,7 +73,7 @@ var codes = map[string]contract.Reason{
 var advice = map[contract.Reason]string{
 	contract.ReasonStoreMissing:     "there is no such bucket: create it, or correct its name",
 	contract.ReasonStoreDenied:      "the store refuses the credentials: correct the Secret, or the rights of its key",
-	contract.ReasonStoreFull:        "there is no room left: raise its quota, or keep fewer backups",
+	contract.ReasonStoreFull:        "the store has no room left: raise its quota, or keep fewer backups",
 	contract.ReasonStoreUnreachable: "the store does not answer",
 }
 

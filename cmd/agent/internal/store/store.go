@@ -17,7 +17,7 @@ import (
 var ErrNotFound = errors.New("there is no such object")
 
 // ErrExists reports that the store already has an object of that name.
-var ErrExists = errors.New("there is such an object already")
+var ErrExists = errors.New("the object exists already")
 
 // Info describes an object.
 type Info struct {

@@ -116,12 +116,12 @@ func (l *Lease) replace(ctx context.Context) error {
 func (c *claim) refuses(s store.Store, of, role Role, writer string) error {
 	isOther := c.Writer != "" && writer != "" && c.Writer != writer
 	isUnnamed := (c.Writer == "" || writer == "") && of == role && c.Process != process
-	const remedy = "two databases must not share a prefix: give each another destination"
+	const remedy = "two databases must not share a prefix: give each database its own destination"
 	switch {
 	case (isOther || isUnnamed) && time.Now().Before(c.Until):
 		return contract.Errorf(contract.ReasonRefused, "another agent (%s of %s) is writing to %s: %s", of, c.who(), s, remedy)
 	case isOther && slices.Contains(c.Former, writer):
-		return contract.Errorf(contract.ReasonRefused, "%s has taken over %s from this one (%s) at %s, and both write there: %s. To give it back to this one, delete object %s", c.who(), s, writer,
+		return contract.Errorf(contract.ReasonRefused, "%s has taken over %s from resource %s at %s, and both write there: %s. To give the place back to the former resource, delete object %s", c.who(), s, writer,
 			c.Since.Format(time.RFC3339), remedy, name(of))
 	}
 	return nil

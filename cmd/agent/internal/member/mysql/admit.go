@@ -79,7 +79,7 @@ func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 			alter + " IDENTIFIED BY " + server.Literal(passwordOf(m.Password, id)) + " ACCOUNT UNLOCK"}
 	}
 	if err := run(c, statements...); err != nil {
-		return fmt.Errorf("let member %d connect: %w", ordinal, err)
+		return fmt.Errorf("allow member %d to connect: %w", ordinal, err)
 	}
 	if m.admitted == nil {
 		m.admitted = map[int]string{}

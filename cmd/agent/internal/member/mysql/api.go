@@ -118,7 +118,7 @@ func order(w http.ResponseWriter, r *http.Request, instance string, orders Order
 		return contract.Errorf(contract.ReasonRefused, "the order %s is for start %q of this member, and the member's present start is %q", r.URL.Path, q.Instance, instance)
 	}
 	if orders == nil {
-		return contract.Errorf(contract.ReasonServerUnreachable, "the order %s needs a server, and none runs", r.URL.Path)
+		return contract.Errorf(contract.ReasonServerUnreachable, "the order %s needs a server, and no server runs", r.URL.Path)
 	}
 	s, err := orders.State(r.Context())
 	if err != nil {
@@ -192,7 +192,7 @@ func CheckTLS(folder string, now time.Time) error {
 	_, err = certificate.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	switch invalid := (x509.CertificateInvalidError{}); {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Errorf("the certificate in %s, or its authority, is not valid at this time: it is valid from %s to %s. Members and operator cannot reach one another until it is renewed", folder,
+		return fmt.Errorf("the certificate in %s, or its authority, is not valid at this time: it is valid from %s to %s. Members and operator cannot reach one another until the certificate is renewed", folder,
 			certificate.Leaf.NotBefore.Format(time.RFC3339), certificate.Leaf.NotAfter.Format(time.RFC3339))
 	case err != nil:
 		return fmt.Errorf("check the certificate in %s: %w", folder, err)

@@ -79,7 +79,7 @@ func (e *Events) Begin(c *server.Conn) error {
 		}
 		if err := c.AlterEvent(event, clause); err != nil {
 			failures[event.Key()] = true
-			failed = append(failed, fmt.Errorf("set the status of event %s.%s to that on the former primary: %w", event.Schema, event.Name, err))
+			failed = append(failed, fmt.Errorf("set the status of event %s.%s to its status on the former primary: %w", event.Schema, event.Name, err))
 		}
 	}
 	e.failed = failures
@@ -99,7 +99,7 @@ func (e *Events) HasBegun() bool { return e.failed != nil }
 func readEvents(c *server.Conn) (own, id string, table map[[2]string]recorded, err error) {
 	rows, err := c.Rows("SELECT @@GLOBAL.server_uuid, @@GLOBAL.server_id, (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd3os_member' AND TABLE_NAME = 'events')")
 	if err != nil {
-		return "", "", nil, fmt.Errorf("look for the statuses of events: %w", err)
+		return "", "", nil, fmt.Errorf("check whether statuses of events are stored: %w", err)
 	}
 	own, id = rows[0][0], rows[0][1]
 	if rows[0][2] == "0" {

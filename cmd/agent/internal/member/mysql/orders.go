@@ -108,7 +108,7 @@ func (m *Member) Promise(ctx context.Context, epoch int64) error {
 	}
 	return m.order(ctx, mysqlmember.Order{Epoch: epoch, Revision: max(n.Revision, 1)}, func(c *server.Conn) error {
 		if m.primary != 0 {
-			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: only a start without a ticket ends that", m.primary)
+			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: only a start without a ticket ends this role", m.primary)
 		}
 		m.source, m.acks = mysqlmember.Source{}, false
 		return wrap(run(c, "STOP REPLICA IO_THREAD", "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"), "stop the receiver")
@@ -265,7 +265,7 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 		return err
 	}
 	if err := run(c, "SET GLOBAL read_only = OFF", "SET GLOBAL offline_mode = OFF"); err != nil {
-		return fmt.Errorf("let the primary be written: %w", err)
+		return fmt.Errorf("make the primary writable: %w", err)
 	}
 	m.unfinished = false
 	return nil
@@ -295,7 +295,7 @@ func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cu
 		if err := m.cut(c, append(slices.Clone(sticky), cutOthers...), servers); err != nil {
 			return err
 		}
-		if err := wrap(run(c, "SET GLOBAL read_only = OFF"), "let the primary be written"); err != nil {
+		if err := wrap(run(c, "SET GLOBAL read_only = OFF"), "make the primary writable"); err != nil {
 			return err
 		}
 		m.cutRevision, m.cutVoters, m.cutOthers, m.primary = o.Revision, unique(sticky), unique(cutOthers), o.Epoch

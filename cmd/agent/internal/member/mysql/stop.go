@@ -110,7 +110,7 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 		return err
 	}
 	if m.stopped || m.primary == 0 || o.Epoch <= n.Promised {
-		return contract.Errorf(contract.ReasonRefused, "this member does not give up epoch %d for epoch %d", m.primary, o.Epoch)
+		return contract.Errorf(contract.ReasonRefused, "this member is not a primary that can give up epoch %d for epoch %d", m.primary, o.Epoch)
 	}
 	with, err := m.quiet(ctx)
 	if err == nil {
@@ -129,7 +129,7 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 // writable reverts quiet: it makes the primary writable again.
 func (m *Member) writable(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
-		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "let the primary be written again")
+		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "make the primary writable again")
 	})
 }
 
@@ -155,7 +155,7 @@ func (m *Member) quiet(ctx context.Context) (syscall.Signal, error) {
 	// Look for XA transactions before waiting commits, so that a commit between the two queries is found.
 	writing, err := c.WritingXA()
 	if err != nil {
-		return 0, fmt.Errorf("look for XA transactions: %w", err)
+		return 0, fmt.Errorf("list XA transactions: %w", err)
 	}
 	with := syscall.SIGTERM
 	if len(writing) > 0 || c.Prepared() > 0 {

@@ -189,7 +189,7 @@ func (f *follower) continues(ctx context.Context) error {
 	if err := f.save(ctx); err != nil {
 		return err
 	}
-	return f.newTimeline(ctx, "Superseded", fmt.Sprintf("the primary of epoch %d lacks %s, which timeline %s has after %s: the database has lost them, or was restored", epoch, brief(nonEmpty(lost)), f.head.Timeline, at.Format(time.RFC3339Nano)))
+	return f.newTimeline(ctx, "Superseded", fmt.Sprintf("the primary of epoch %d lacks %s, which timeline %s has after %s: the database has lost these transactions, or was restored", epoch, brief(nonEmpty(lost)), f.head.Timeline, at.Format(time.RFC3339Nano)))
 }
 
 // nonEmpty returns a set as a list for a message.
@@ -225,7 +225,7 @@ func (f *follower) newTimeline(ctx context.Context, reason, text string) error {
 	if err := f.begin(ctx, reason); err != nil {
 		return err
 	}
-	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on it can be restored from the next backup on", text, f.newest)
+	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on this timeline can be restored after the next backup", text, f.newest)
 }
 
 // begin begins a timeline after all transactions that are safe now.
@@ -267,7 +267,7 @@ func (f *follower) choose(ctx context.Context) (member, server.Options, error) {
 	if problem != nil {
 		return member{}, server.Options{}, problem
 	}
-	return member{}, server.Options{}, f.newTimeline(ctx, "Gap", "the members have removed transactions from their logs that were not archived")
+	return member{}, server.Options{}, f.newTimeline(ctx, "Gap", "the members have removed transactions from their logs before they were archived")
 }
 
 func (f *follower) loginOf(m member) server.Options {

@@ -227,7 +227,7 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 	if missing, err := setEvents(c, events); err != nil {
 		return err
 	} else if len(missing) > 0 {
-		m.Warnings = append(m.Warnings, "the primary had no event of these names, so they stay disabled: "+brief(missing))
+		m.Warnings = append(m.Warnings, "the primary had no event of these names, so these events stay disabled: "+brief(missing))
 	}
 	return c.Do("RESET REPLICA ALL") // the file has the replication password
 }

@@ -107,9 +107,9 @@ func primaryOf(members []member) (member, error) {
 	}
 	switch {
 	case found.State == nil:
-		return found, contract.Errorf(contract.ReasonServerUnreachable, "no member is a writable primary: a backup begins when there is one")
+		return found, contract.Errorf(contract.ReasonServerUnreachable, "no member is a writable primary: a backup begins when a primary is writable")
 	case found.State.Epoch < newest:
-		return found, contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and another member is becoming the primary: a backup begins when it serves", found.ordinal, found.State.Epoch)
+		return found, contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and another member is becoming the primary: a backup begins when the new primary serves", found.ordinal, found.State.Epoch)
 	}
 	return found, nil
 }
@@ -140,7 +140,7 @@ func donorOf(members []member) (donor, primary member, err error) {
 	case primary.State.Demands == 0:
 		return primary, primary, nil
 	}
-	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter follows the primary, member %d: a backup begins when a voter follows it", primary.ordinal)
+	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter follows the primary, member %d: a backup begins when a voter follows the primary", primary.ordinal)
 }
 
 // greet logs in to a member's server. It fails if the server is not the one whose agent answered.

@@ -38,9 +38,9 @@ func prove(members []member) (p proof, err error) {
 		p.safe = p.committed
 		return p, nil
 	case p.primary.State.Demands > 1: // the operator's record requires at most one acknowledgement
-		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements for a commit, and this agent supports one", p.primary.ordinal, p.primary.State.Demands)
+		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements for a commit, and this agent supports one acknowledgement", p.primary.ordinal, p.primary.State.Demands)
 	case len(p.voters) == 0:
-		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter follows the primary, member %d: nothing new is archived until a voter follows it", p.primary.ordinal)
+		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter follows the primary, member %d: nothing new is archived until a voter follows the primary", p.primary.ordinal)
 	}
 	received := binlog.Set{}
 	for _, v := range p.voters {

@@ -79,7 +79,7 @@ func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 	}
 	for _, name := range []string{"lower_case_table_names", server.PageSize} {
 		if had := b.Server.Variables[name]; had != "" && !server.SameSetting(has[name], had) {
-			return contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s and cannot read the files: set the value of the backup", b.ID, name, had, has[name])
+			return contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, but this server is configured with %s and cannot read the files: set the variable to the value of the backup", b.ID, name, had, has[name])
 		}
 	}
 	return s.Opens(ctx)

@@ -32,7 +32,7 @@ func (s *servers) atRest(ctx context.Context) (*layout, error) {
 			return found, err
 		}
 		if time.Now().After(end) {
-			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots of the cluster to be at rest: %w", s.patience, err)
+			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots and masters of the cluster to stop changing: %w", s.patience, err)
 		}
 		s.hangUp(s.Server) // the address may lead to another server next time; this server may belong to no cluster
 		select {
@@ -79,7 +79,7 @@ func (s *servers) look(ctx context.Context) (*layout, error) {
 	if errors.As(err, &absent) {
 		reason = contract.ReasonServerUnreachable
 	}
-	return nil, contract.Errorf(reason, "look at the slots of the cluster at %s: %w", s.Server, err)
+	return nil, contract.Errorf(reason, "read the slots of the cluster at %s: %w", s.Server, err)
 }
 
 // remember stores the addresses of the servers: the server at the address Server may be deleted before the next query.

@@ -45,7 +45,7 @@ func (t Target) path(name ...string) string {
 func (t Target) IsTaken() (bool, error) {
 	entries, err := os.ReadDir(t.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("look at the data of the volume: %w", err)
+		return false, fmt.Errorf("read the data folder of the volume: %w", err)
 	}
 	own := map[string]bool{"lost+found": true, ".writable": true} // init.sh creates .writable to test the volume
 	for _, e := range entries {

@@ -274,7 +274,7 @@ func (d declared) archiver(c *server.Conn, statements []string) ([]string, error
 func has(c *server.Conn, query string, args ...any) (bool, error) {
 	count, err := c.Value(query, args...)
 	if err != nil {
-		return false, fmt.Errorf("look for databases and accounts: %w", err)
+		return false, fmt.Errorf("read the databases and accounts: %w", err)
 	}
 	return count != "0", nil
 }

@@ -48,7 +48,7 @@ func onlyInnoDB(c *server.Conn) error {
 	rows, err := c.Rows("SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB'" +
 		" AND table_schema NOT IN ('mysql', 'performance_schema', 'information_schema', 'sys') LIMIT 5")
 	if err != nil {
-		return fmt.Errorf("look for tables without transactions: %w", err)
+		return fmt.Errorf("list tables without transactions: %w", err)
 	}
 	var tables []string
 	for _, row := range rows {

@@ -55,7 +55,7 @@ func (v *Volume) Replace(server, ticket string, revision int64) error {
 	}
 	has, err := ServerOf(v.New())
 	if err != nil || has != server || server == "" {
-		return errors.Join(contract.Errorf(contract.ReasonFailed, "replace the data by that of server %q: the new data is of server %q", server, has), err)
+		return errors.Join(contract.Errorf(contract.ReasonFailed, "replace the data by the data of server %q: the new data is of server %q", server, has), err)
 	}
 	if err := syncTree(v.New()); err != nil {
 		return fmt.Errorf("write the new data to the disk: %w", err)
@@ -83,14 +83,14 @@ func (v *Volume) Settle() error {
 	if has, err := ServerOf(v.folder()); err != nil || has != n.Next {
 		has, err := ServerOf(v.New())
 		if err != nil || has != n.Next {
-			return errors.Join(contract.Errorf(contract.ReasonRefused, "replace the data by that of server %s: the new data is of server %q", n.Next, has), err)
+			return errors.Join(contract.Errorf(contract.ReasonRefused, "replace the data by the data of server %s: the new data is of server %q", n.Next, has), err)
 		}
 		if err := v.setAside(n.Server); err != nil {
 			return err
 		}
 		at("set aside")
 		if err := v.rename(v.New(), v.folder()); err != nil {
-			return fmt.Errorf("replace the data by that of server %s: %w", n.Next, err)
+			return fmt.Errorf("replace the data by the data of server %s: %w", n.Next, err)
 		}
 		at("renamed")
 	}

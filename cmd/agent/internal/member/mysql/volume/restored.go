@@ -57,7 +57,7 @@ func (v *Volume) findRestored() (folder string, is bool, err error) {
 			return folder, true, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return "", false, fmt.Errorf("look for restored data: %w", err)
+			return "", false, fmt.Errorf("read the restored data: %w", err)
 		}
 	}
 	return "", false, nil
@@ -76,7 +76,7 @@ func (v *Volume) Restored() (folder string, is bool, err error) {
 func (v *Volume) Begin(server, ticket string, revision int64) error {
 	folder, is, err := v.Restored()
 	if err == nil && !is {
-		err = contract.Errorf(contract.ReasonRefused, "begin with restored data: the volume has none")
+		err = contract.Errorf(contract.ReasonRefused, "begin with restored data: the volume has no restored data")
 	}
 	if err != nil {
 		return err

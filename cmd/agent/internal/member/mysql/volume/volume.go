@@ -108,7 +108,7 @@ func (v *Volume) Look() (Contents, error) {
 	case n.Next != "":
 		return v.replacing(*n)
 	case n.Server == "" && exists:
-		return foreign("the folder %s has data, and this member never had any", v.Data)
+		return foreign("the folder %s has data, but this member never had data", v.Data)
 	case n.Server == "":
 		return Contents{Kind: Empty, Notes: *n}, nil
 	case !exists:
@@ -116,7 +116,7 @@ func (v *Volume) Look() (Contents, error) {
 	}
 	has, err := ServerOf(v.folder())
 	if err != nil || has != n.Server {
-		return foreign("the folder %s has data of server %q, and this member's is of server %s (%v)", v.Data, has, n.Server, err)
+		return foreign("the folder %s has data of server %q, but this member's data is of server %s (%v)", v.Data, has, n.Server, err)
 	}
 	return Contents{Kind: Own, Notes: *n}, nil
 }
