@@ -281,7 +281,7 @@ func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
 func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured, refused error) (Result, error) {
 	if precious(live) || object.OutlivesOwner(planned) {
 		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted, because the operator cannot create its content again: take "+
-			"back the change of the DataService; or save the content of the object, delete the object and create it again: %w", describe(live), refused)
+			"back the change of the resource that owns it; or save the content of the object, delete the object and create it again: %w", describe(live), refused)
 	}
 	propagation := metav1.DeletePropagationBackground
 	if live.GetKind() == "StatefulSet" && sameSelector(planned, live) {
