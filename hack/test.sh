@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 run() {
 	local module=$1 start=$SECONDS result=ok log=$work/log-${1//\//-}
 	shift
-	(cd "$module" && exec "$GOTESTSUM" --format pkgname-and-test-fails --hide-summary=skipped -- "$LINK_FLAGS" "$@") 2>&1 </dev/null |
+	(cd "$module" && exec "$GOTESTSUM" --format pkgname-and-test-fails --hide-summary=skipped -- "$LINK_FLAGS" -vet=off "$@") 2>&1 </dev/null |
 		tee "$log" || result=FAILED
 	printf '%8d s  %-7s %s\n' $((SECONDS - start)) "$result" "$module" >>"$work/table"
 	# Matches a line such as "=== FAIL: test/behaviour TestHeals/a_pod (1.20s)".

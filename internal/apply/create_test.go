@@ -147,7 +147,7 @@ func TestTakenNodePortNamesItsHolder(t *testing.T) {
 		foreign bool
 		says    string
 	}{
-		"of the namespace": {"30987", false, "provided port is already allocated: Service holder has it"},
+		"of the namespace": {"30987", false, "provided port is already allocated: Service holder uses this node port"},
 		"of another one":   {"30986", true, "provided port is already allocated"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -226,7 +226,7 @@ func TestFileSystemThatWaitsForItsPodIsNamed(t *testing.T) {
 	size, refusal, err := (&Applier{}).resize(t.Context(), claim("True"), resource.MustParse("20Gi"))
 	assert.NilError(t, err)
 	assert.Equal(t, size.String(), "20Gi")
-	assert.Assert(t, refusal.Pending && strings.Contains(refusal.Message, "PersistentVolumeClaim data-store-0 waits"), refusal.Message)
+	assert.Assert(t, refusal.Pending && strings.Contains(refusal.Message, "PersistentVolumeClaim data-store-0 gets its new size when its pod starts again"), refusal.Message)
 	_, refusal, err = (&Applier{}).resize(t.Context(), claim("False"), resource.MustParse("20Gi"))
 	assert.NilError(t, err)
 	assert.Assert(t, refusal == nil)

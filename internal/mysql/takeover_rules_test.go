@@ -93,7 +93,7 @@ func TestTakeover(t *testing.T) {
 		"another claim":              {func(o *Takeover) { o.Claim.SetUID("c2") }, takeoverRefused, "not the claim in the record of the database"},
 		"a claim that goes with the server": {func(o *Takeover) {
 			o.Claim.SetOwnerReferences([]metav1.OwnerReference{{Name: "db", Controller: ptr.To(true)}})
-		}, takeoverRefused, "does not stay"},
+		}, takeoverRefused, "must outlive the server"},
 		"ReadWriteOncePod": {func(o *Takeover) {
 			o.Claim.Object["spec"] = map[string]any{"accessModes": []any{"ReadWriteOncePod"}}
 		}, takeoverRefused, "ReadWriteOnce"},

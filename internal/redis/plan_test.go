@@ -209,7 +209,7 @@ func TestARecordThatCannotBeReadStopsThePlan(t *testing.T) {
 	live := withRecord(t, rc, topology.Record{})
 	live["ConfigMap/cache-topology"].SetAnnotations(map[string]string{records.Annotation: "{", object.AnnotationDigest: "digest"})
 	_, err := testPlanner(t).plan(rc, ownerOf(rc), live.Inputs())
-	assert.ErrorContains(t, err, "ConfigMap cache-topology: restore it")
+	assert.ErrorContains(t, err, "ConfigMap cache-topology: restore the annotation from a backup")
 }
 
 // A new generation is planned again. The same generation is planned again only if the shards differ.

@@ -216,7 +216,7 @@ func TestEveryReleasedCRDIsCompared(t *testing.T) {
 	out, err := run()
 	assert.NilError(t, err, out)
 	for _, crd := range crds {
-		assert.Check(t, strings.Contains(out, "bundle/manifests/"+crd+" takes all"), out)
+		assert.Check(t, strings.Contains(out, "bundle/manifests/"+crd+" accepts every resource"), out)
 	}
 	gone := "example.com_things.yaml"
 	assert.NilError(t, os.WriteFile(filepath.Join(manifests, gone), mustRead(t, "bundle/manifests/"+crds[0]), 0o600))

@@ -75,14 +75,14 @@ func TestFields(t *testing.T) {
 		{mongo + ", users: [{name: b, db: b}, {name: c, db: b}]}", "database: b", "spec.users[1]: a DataService has one account: c stays"},
 		{mongo + ", users: [{name: b, db: b, connectionStringSecretName: c}]}", "database: b", "spec.users[0].connectionStringSecretName: services get"},
 		{mongo + ", additionalMongodConfig: {net.maxIncomingConnections: 9}}", "net.maxIncomingConnections: 9", ""},
-		{mongo + ", arbiters: 1}", "name: a", "spec.arbiters: there are none"},
+		{mongo + ", arbiters: 1}", "name: a", "spec.arbiters: a DataService has no arbiters"},
 		{mongo + ", security: {tls: {enabled: true}}}", "name: a", "spec.security.tls: connections are not encrypted"},
 		{mongo + ", security: {tls: {enabled: false}, authentication: {modes: [X509]}}}", "name: a", "spec.security.authentication.modes: it is SCRAM"},
-		{mongo + ", security: {authentication: {ignoreUnknownUsers: false}}}", "name: a", "spec.security.authentication.ignoreUnknownUsers: it is true"},
+		{mongo + ", security: {authentication: {ignoreUnknownUsers: false}}}", "name: a", "spec.security.authentication.ignoreUnknownUsers: its value is true"},
 		{mongo + ", statefulSet: {metadata: {labels: {a: b}}, spec: {template: {spec: {nodeSelector: {disk: ssd}}}}}}", "disk: ssd", "spec.statefulSet.metadata: labels"},
 		{mongo + ", statefulSet: {spec: {volumeClaimTemplates: [{metadata: {name: data-volume}, spec: {resources: {requests: {storage: 50G}}}}]}}}", "size: 50G", ""},
 		{mongo + ", statefulSet: {spec: {serviceName: b, volumeClaimTemplates: [{metadata: {name: data-volume}, spec: {storageClassName: fast}}]}}}", "storageClassName: fast", "spec.statefulSet.spec.serviceName: a DataService cannot change"},
-		{mongo + ", statefulSet: {spec: {volumeClaimTemplates: [{metadata: {name: logs-volume}}]}}}", "name: a", "spec.statefulSet.spec.volumeClaimTemplates[0]: the volume logs-volume has no field"},
+		{mongo + ", statefulSet: {spec: {volumeClaimTemplates: [{metadata: {name: logs-volume}}]}}}", "name: a", "spec.statefulSet.spec.volumeClaimTemplates[0]: a DataService has no field for the volume logs-volume"},
 		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: app.example.com/v1alpha1, kind: AppService, metadata: {name: a}, spec: {image: b}}]", "image: b", ""},
 	} {
 		result, err := Convert([]byte(row.given), Options{})

@@ -153,7 +153,7 @@ func TestDecide(t *testing.T) {
 			s.list = append(s.list, Member{ID: 4, Name: "p-3", PeerURLs: allURLs[3:4]})
 			s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Running: true, Report: &Report{Volume: VolumeEmpty}})
 			s.want.Replicas, s.view.Record.Replicas, s.view.Live = 4, 4, 4
-		}, QuorumLost, ActionDeletePod, "the permission to continue alone"},
+		}, QuorumLost, ActionDeletePod, "and the deletion ends that permission"},
 		"the same, and its data may come back": {func(s *scene) {
 			s.empty(1, 2)
 			s.view.Record.Tokens, s.view.Record.Survivor, s.view.Pods[0].Terminating = "t", "p-0", true
@@ -184,7 +184,7 @@ func TestDecide(t *testing.T) {
 		"a learner has the data":                        {learner(nil, &Answer{Learner: true, Applied: 100}), Degraded, ActionPromote, "let p-3 vote"},
 		"a learner gets the data":                       {then(learner(nil, &Answer{Learner: true, Applied: 100}), func(s *scene) { s.view.Pods[0].Answer.Applied = 9000 }), Degraded, ActionWait, "p-3 gets the data"},
 		"a learner is silent":                           {func(s *scene) { learner(nil, nil)(s); s.view.Pods[3].Silent = true }, Degraded, ActionWait, "p-3 starts"},
-		"a learner is silent after a snapshot":          {then(learner(nil, nil), func(s *scene) { s.view.Pods[3].Silent, s.view.Pods[0].Answer.Index = true, 5001 }), Degraded, ActionAppend, "p-3 may have all others"},
+		"a learner is silent after a snapshot":          {then(learner(nil, nil), func(s *scene) { s.view.Pods[3].Silent, s.view.Pods[0].Answer.Index = true, 5001 }), Degraded, ActionAppend, "p-3 may have all other entries"},
 		"a learner is not wanted":                       {func(s *scene) { learner(nil, &Answer{Learner: true, Applied: 100})(s); s.want.Replicas = 3 }, Degraded, ActionRemove, "not wanted any more"},
 		"more are wanted":                               {func(s *scene) { s.want.Replicas = 5 }, Complete, ActionRecord, "add a pod with ordinal 3"},
 		"more, and one is down":                         {func(s *scene) { s.want.Replicas = 5; s.down(1) }, Degraded, ActionWait, "no member is added: not all voters are well"},
@@ -201,7 +201,7 @@ func TestDecide(t *testing.T) {
 		"the same, and a member trusts the former ones": {then(pending, trusting, func(s *scene) { s.view.Pods[2].Answer.Trust.Latest = false }), Complete, ActionDeletePod, "replace pod p-2"},
 		"the same, and much is unused":                  {then(pending, func(s *scene) { s.unused(1) }), Complete, ActionDefrag, "rewrite the database of p-1"},
 		"the same, and another patch is wanted":         {then(pending, func(s *scene) { s.want.Version = "3.6.17" }), Complete, ActionRecord, "bring etcd to 3.6.17"},
-		"the same, and another minor is wanted":         {then(func(s *scene) { s.versions("3.5.35") }, pending), Complete, ActionWait, "etcd goes to 3.6.16 when the pod with ordinal 3 has joined"},
+		"the same, and another minor is wanted":         {then(func(s *scene) { s.versions("3.5.35") }, pending), Complete, ActionWait, "etcd is upgraded to 3.6.16 when the pod with ordinal 3 has joined"},
 		"the third of three cannot be scheduled": {then(pendingOf3(2), func(s *scene) { s.view.Pods[1].Outdated = true }), Complete, ActionWait,
 			"p-1 is not replaced by a pod of the latest revision yet: without it the other voters form no quorum, so the pod with ordinal 2 must join first; or set spec.replicas to 2"},
 		"the third of three, and two are enough": {then(pendingOf3(2), func(s *scene) {

@@ -30,7 +30,7 @@ func Decide(want Want, o Observation) Decision {
 		return c.finish(c.say(StateParked, "no member is wanted: the volumes keep their data"))
 	case c.isOlder() != nil:
 		m := c.isOlder()
-		return c.finish(c.say(StateRecordLost, "the record has revision %d, and member %d has an order of revision %d: restore the latest state of the ConfigMap with the record, or restore a backup",
+		return c.finish(c.say(StateRecordLost, "the record has revision %d, and member %d has an order of revision %d: restore the latest record, or restore a backup",
 			c.record.Revision, m.Ordinal, m.Revision))
 	case !c.record.Formed:
 		if d := c.broken(); d != nil {
@@ -146,7 +146,7 @@ func (c *cluster) form() *Decision {
 	case first.Volume == VolumeSingle:
 		return c.adopt(first, proof)
 	case first.Volume == VolumeEmpty && c.want.Adopt != "":
-		return c.say(StateRecordLost, "member 0 has no data, but must have the data of the former single server (mark %s): put the volume of that server under the claim of member 0", c.want.Adopt)
+		return c.say(StateRecordLost, "member 0 lacks the data of the former single server (mark %s): put its volume under the claim", c.want.Adopt)
 	case first.Volume == VolumeEmpty:
 		step := Step{Action: ActionTicket, Member: first, Ticket: SeedTicket, Proof: append(proof, Proof{Member: first, Fact: FactEmpty})}
 		return c.do(StateFresh, step, "member 0 creates the first data: no volume has data")

@@ -94,7 +94,7 @@ func (c *cluster) choose(left []Member) *Decision {
 		c.notes = append(c.notes, fmt.Sprintf("member %d alone has %s, and lacks %s: to continue with its data, set spec.replication.acceptLoss to %s", m.Ordinal,
 			m.Received.Without(others).brief(), others.Without(m.Received).brief(), token))
 	}
-	return c.say(StateLost, "none of the remaining copies (of members %v) has all transactions: choose a copy, and set spec.replication.acceptLoss to its value in status.notes", all)
+	return c.say(StateLost, "none of the copies (of members %v) has all transactions: set acceptLoss to a value in status.notes", all)
 }
 
 // acceptLoss makes all members with data promise the next epoch, and then makes one of them the primary.

@@ -318,7 +318,7 @@ func TestProofsOfHistory(t *testing.T) {
 		row("nor is a promotion, which continues the history of the replica", Complete, "", "Replicate a-1-1", "", doubtful(1), elsewhere("a-1-1"),
 			func(s *scene) { s.node("a-1-0").Replication.FormerID = s.node("a-1-1").Replication.ID }),
 		row("the replica's keys are given up: it is pointed to its master", Complete, "", "Replicate a-1-1", "", doubtful(1), elsewhere("a-1-1"), consent(idOf("a-1-1"))),
-		row("the master's are: the replica takes its place", Complete, "", "Failover FORCE a-1-1", "what a-1-0 has was given up", doubtful(1), consent(idOf("a-1-0"))),
+		row("the master's are: the replica takes its place", Complete, "", "Failover FORCE a-1-1", "the data of a-1-0 was given up", doubtful(1), consent(idOf("a-1-0"))),
 		row("a consent that was used gives up nothing", Complete, "", "Wait", "may have lost data", doubtful(1), consent(idOf("a-1-0")), used(idOf("a-1-0"))),
 		row("it is used when all is well", Complete, "", "Record", "which values of accept-data-loss were used", consent(idOf("a-1-0"))),
 		row("a third pod has what the master and its linked replica lost: the history is not recorded", Complete, "", "Wait", "a-1-2 has 9", doubtful(1), follows("a-1-1", "a-1-0"), third,

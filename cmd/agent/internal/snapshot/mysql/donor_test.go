@@ -35,7 +35,7 @@ func TestDonorOf(t *testing.T) {
 		"cut off":                             {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Cut = []int{1} })), at(1, voter)}, -1, "no voter"},
 		"the primary alone":                   {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 }))}, 0, ""},
 		"alone by the record, and a voter":    {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 })), at(1, voter)}, 1, ""},
-		"not alone, and the voters are gone":  {[]member{at(0, primary)}, -1, "not alone"},
+		"not alone, and the voters are gone":  {[]member{at(0, primary)}, -1, "no voter follows the primary"},
 		"no primary":                          {[]member{at(1, voter), at(2, voter)}, -1, "no member is a writable primary"},
 		"the primary only reads":              {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a writable primary"},
 		"the primary is not protected":        {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a writable primary"},
