@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of every module, the root module in parallel to the others. It continues after a failed module. The output of a failed test
-# is printed when its package ends. The log ends with the seconds of each module, the failed tests and the commands that repeat them.
+# is printed when its package ends. `make lint` runs vet. The log ends with the seconds of each module, the failed tests and the commands that
+# repeat them.
 #
 #   hack/test.sh [ARGUMENT...]    arguments of go test for the module MODULE, default: -short ./... for every module
 #
