@@ -5,6 +5,9 @@ package test
 
 import (
 	"net"
+	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -38,6 +41,49 @@ func TestPing(t *testing.T) {
 			assert.ErrorContains(t, server.Ping(t.Context(), without), "connection refused")
 		})
 	}
+}
+
+// After 10,000 checks from one address, the server accepts this address. The control makes two incomplete handshakes from the same address,
+// and the server blocks it.
+func TestChecksBlockNoAddress(t *testing.T) {
+	rig.Long(t)
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, flavour, "--bind-address=0.0.0.0", "--max-connect-errors=1", "--skip-name-resolve=OFF")
+			with := s.Options()
+			with.Address = net.JoinHostPort(ownAddress(t), strconv.Itoa(s.Port))
+			without := server.Options{Address: with.Address}
+			for range 5000 {
+				assert.NilError(t, server.Ping(t.Context(), with))
+				assert.NilError(t, server.Ping(t.Context(), without))
+			}
+			for range 2 {
+				conn, err := net.Dial("tcp", with.Address)
+				assert.NilError(t, err)
+				_, err = conn.Read(make([]byte, 1)) // the server has sent its greeting
+				assert.NilError(t, err)
+				assert.NilError(t, conn.Close())
+			}
+			rig.Until(t, "the server blocks the address", func() bool {
+				err := server.Ping(t.Context(), with)
+				return err != nil && strings.Contains(err.Error(), "is blocked")
+			})
+		})
+	}
+}
+
+// ownAddress returns an address of this machine that is not a loopback address.
+func ownAddress(t *testing.T) string {
+	addresses, err := net.InterfaceAddrs()
+	assert.NilError(t, err)
+	for _, address := range addresses {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil && prefix.Addr().Is4() && prefix.Addr().IsGlobalUnicast() {
+			return prefix.Addr().String()
+		}
+	}
+	t.Fatalf("this machine has only loopback addresses: %v", addresses)
+	return ""
 }
 
 // A server that blocks this address sends an error instead of its greeting.
