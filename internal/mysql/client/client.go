@@ -18,9 +18,13 @@ import (
 )
 
 const (
-	// lookTime bounds a query of a member. orderTime bounds an order, which may wait for a lock in the server.
-	lookTime  = 2 * time.Second
-	orderTime = 15 * time.Second
+	// lookTime bounds a query of a member, retryTime the queries after one that failed, and silentTime a query of a
+	// silent member, because each step of a failover queries the silent primary twice. orderTime bounds an order, which
+	// may wait for a lock in the server.
+	lookTime   = 2 * time.Second
+	retryTime  = time.Second
+	silentTime = 250 * time.Millisecond
+	orderTime  = 15 * time.Second
 	// maxAnswer bounds the body of an answer.
 	maxAnswer = 1 << 20
 )
@@ -33,6 +37,14 @@ type Client struct {
 	URL func(ordinal int) string
 	// Source returns the address at which members reach the server of a member.
 	Source func(ordinal int) (host string, port int)
+}
+
+// LookTime returns the longest time of a query of a member.
+func LookTime(isSilent bool) time.Duration {
+	if isSilent {
+		return silentTime
+	}
+	return lookTime
 }
 
 // Look returns the answer of a member's agent.

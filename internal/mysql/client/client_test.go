@@ -155,6 +155,27 @@ func TestObserverForgets(t *testing.T) {
 	}
 }
 
+// A query waits shorter for a member that has not answered, and shortest for a silent member, except every ten seconds.
+func TestLookTime(t *testing.T) {
+	t.Parallel()
+	o := &Observer{}
+	for second, c := range []struct {
+		err  error
+		want time.Duration
+	}{
+		{errors.New("gone"), 2 * time.Second}, {errors.New("gone"), time.Second}, {errors.New("gone"), time.Second},
+		3: {errors.New("gone"), silentTime}, {errors.New("gone"), silentTime}, {errors.New("gone"), silentTime},
+		12: {errors.New("gone"), 2 * time.Second}, {nil, silentTime}, {errors.New("gone"), 2 * time.Second},
+	} {
+		if c.want == 0 {
+			continue // no query in this second
+		}
+		now := time.Unix(int64(second), 0)
+		assert.Equal(t, o.LookTime(1, now), c.want, "after %d s", second)
+		o.Observe(replication.Record{}, []Look{{Pod: Pod{Ordinal: 1}, Answer: mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeEmpty}}, Err: c.err}}, now)
+	}
+}
+
 // An answer of an agent that cannot read its volume counts as a failed query. An agent that reports why its server does not run counts as
 // failing.
 func TestObserverUnread(t *testing.T) {

@@ -20,6 +20,9 @@ const (
 	// after which waiting commits count as blocked.
 	badAfter     = 10 * time.Second
 	blockedAfter = 5 * time.Second
+	// retryAfter is the interval at which a silent member is queried for lookTime, because its answers may need more than
+	// silentTime.
+	retryAfter = 10 * time.Second
 )
 
 // Pod describes a member's pod according to Kubernetes.
@@ -53,8 +56,10 @@ type Observer struct {
 
 // memory stores when a member began to be silent, bad or blocked. The times are zero while the member is well.
 type memory struct {
-	failed       int
-	counted      time.Time
+	failed  int
+	counted time.Time
+	// tried is the time of the last query for lookTime, while the member is silent.
+	tried        time.Time
 	bad, blocked time.Time
 	// executed has the transactions from the last answer of an agent. It is needed for older agents only.
 	executed string
@@ -81,6 +86,21 @@ func (o *Observer) Observe(record replication.Record, looks []Look, now time.Tim
 	return all
 }
 
+// LookTime returns the longest time of the next query of a member.
+func (o *Observer) LookTime(ordinal int, now time.Time) time.Duration {
+	past := o.members[ordinal]
+	switch {
+	case past == nil || past.failed == 0:
+		return lookTime
+	case past.failed < silentAfter:
+		return retryTime
+	case now.Sub(past.tried) >= retryAfter:
+		past.tried = now
+		return lookTime
+	}
+	return silentTime
+}
+
 func (o *Observer) member(l Look, past *memory, record replication.Record, cut []int, now time.Time) replication.Member {
 	m := replication.Member{
 		Identity: replication.Identity{Ordinal: l.Pod.Ordinal}, UID: l.Pod.UID, Ticket: l.Pod.Ticket, Outdated: l.Pod.Outdated, Down: l.Pod.Down, WellFor: l.Pod.WellFor, Ended: l.Pod.Ended, Routed: l.Pod.Routed,
@@ -100,6 +120,9 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	} else if past.failed == 0 || now.Sub(past.counted) >= countAfter {
 		past.failed++
 		past.counted = now
+		if past.failed == silentAfter {
+			past.tried = now
+		}
 	}
 	m.Silent = past.failed >= silentAfter
 	isBad := !m.Running || isUnread

@@ -41,7 +41,8 @@ type executor struct {
 
 	connect Connect
 	reach   Reach // its addresses are read again before each side effect
-	tap     Tap   // nil for none
+	limit   func(ordinal int) time.Duration
+	tap     Tap // nil for none
 }
 
 // sight holds the facts that an executor has read immediately before a side effect.
@@ -87,7 +88,7 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 		pods = append(pods, client.Pod{Ordinal: ordinal, UID: pod.UID})
 	}
 	now.members = e.connect(reach)
-	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal)
+	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal, e.limit)
 	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // times do not matter: no fact of a step is a time
 	return now, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,7 @@ type agents struct {
 	reach   Reach
 	answers map[int]*mysqlmember.Answer
 	looks   []int
+	limits  map[int]time.Duration // by member: the longest time of the last query
 	orders  []string
 	err     error // result of orders
 }
@@ -45,9 +47,14 @@ func (a *agents) connect(r Reach) Members {
 	return a
 }
 
-func (a *agents) Look(_ context.Context, ordinal int) (mysqlmember.Answer, error) {
+func (a *agents) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	end, _ := ctx.Deadline()
+	if a.limits == nil {
+		a.limits = map[int]time.Duration{}
+	}
+	a.limits[ordinal] = time.Until(end)
 	a.looks = append(a.looks, ordinal)
 	if a.answers[ordinal] == nil {
 		return mysqlmember.Answer{}, errors.New("no answer")
@@ -118,6 +125,7 @@ func newBench(t *testing.T, record replication.Record) *bench {
 	b.executor = executor{
 		Cluster: database.Cluster{Client: b.api, Live: b.api, Owner: o}, connect: b.agents.connect,
 		reach: Reach{TLS: &tls.Config{MinVersion: tls.VersionTLS13}, Host: func(ordinal int) string { return database.PodName("db", ordinal) }},
+		limit: func(int) time.Duration { return time.Minute },
 	}
 	return b
 }
@@ -292,16 +300,18 @@ type leaseFunc func() bool
 
 func (f leaseFunc) Held() bool { return f() }
 
-// The executor queries the primary after the other members, and does not query a pod without an address.
+// The executor queries the primary after the other members, each within its limit, and does not query a pod without an address.
 func TestLookOrder(t *testing.T) {
 	t.Parallel()
 	a := &agents{answers: map[int]*mysqlmember.Answer{0: answer(0)}}
 	r := Reach{TLS: &tls.Config{MinVersion: tls.VersionTLS13}, IPs: map[int]string{0: "x", 2: "x"}}
-	looks := lookAt(t.Context(), a, r, []client.Pod{{Ordinal: 0}, {Ordinal: 1}, {Ordinal: 2}}, 0)
+	limit := func(ordinal int) time.Duration { return time.Duration(ordinal+1) * time.Hour }
+	looks := lookAt(t.Context(), a, r, []client.Pod{{Ordinal: 0}, {Ordinal: 1}, {Ordinal: 2}}, 0, limit)
+	assert.Assert(t, a.limits[0] <= time.Hour && a.limits[1] == 0 && a.limits[2] > 2*time.Hour, a.limits)
 	assert.DeepEqual(t, a.looks, []int{2, 0})
 	assert.Assert(t, looks[0].Err == nil && looks[0].Answer.Instance == "i0")
 	assert.ErrorIs(t, looks[1].Err, errNoAddress)
 	assert.ErrorContains(t, looks[2].Err, "no answer")
 	r.TLS = nil
-	assert.ErrorIs(t, lookAt(t.Context(), a, r, []client.Pod{{Ordinal: 0}}, 0)[0].Err, errNoCertificate)
+	assert.ErrorIs(t, lookAt(t.Context(), a, r, []client.Pod{{Ordinal: 0}}, 0, limit)[0].Err, errNoCertificate)
 }

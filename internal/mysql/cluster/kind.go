@@ -132,8 +132,10 @@ func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcil
 	for i := range obs.pods {
 		all = append(all, obs.pods[i].Pod)
 	}
-	obs.Looks = lookAt(ctx, k.options.Connect(obs.reach), obs.reach, all, obs.record.Primary.Ordinal)
 	now := k.now()
+	limit := func(ordinal int) time.Duration { return past.LookTime(ordinal, now) }
+	obs.Looks = lookAt(ctx, k.options.Connect(obs.reach), obs.reach, all, obs.record.Primary.Ordinal, limit)
+	now = k.now()
 	obs.Observation = past.Observe(obs.record, obs.Looks, now)
 	obs.explain(mc.Name)
 	past.see(obs, now)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/mysql/client"
@@ -76,30 +77,33 @@ func Dial(r Reach) Members {
 }
 
 // lookAt queries the agents of all pods in parallel, but the primary's agent last. So a transaction that another answer
-// has and the primary's answer lacks was not written between the two queries: the primary does not have it.
-func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int) []client.Look {
+// has and the primary's answer lacks was not written between the two queries: the primary does not have it. limit returns
+// the longest time of a query of a member.
+func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int, limit func(ordinal int) time.Duration) []client.Look {
 	looks := make([]client.Look, len(pods))
-	look := func(i int) {
+	look := func(i int, limit time.Duration) {
 		switch ordinal := pods[i].Ordinal; {
 		case r.IPs[ordinal] == "":
 			looks[i].Err = errNoAddress
 		case r.TLS == nil:
 			looks[i].Err = errNoCertificate
 		default:
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
 			looks[i].Answer, looks[i].Err = members.Look(ctx, ordinal)
 		}
 	}
 	var others workers.Group
 	for i := range pods {
 		looks[i].Pod = pods[i]
-		if pods[i].Ordinal != primary {
-			others.Go(func() { look(i) })
+		if limit := limit(pods[i].Ordinal); pods[i].Ordinal != primary {
+			others.Go(func() { look(i, limit) })
 		}
 	}
 	others.Wait()
 	for i := range pods {
 		if pods[i].Ordinal == primary {
-			look(i)
+			look(i, limit(primary))
 		}
 	}
 	return looks
