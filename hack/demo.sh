@@ -3,7 +3,7 @@
 #
 #   hack/demo.sh up|tour|down
 #
-# With USER_CLUSTER (a kubeconfig), the demo uses the user's cluster, unless the kubeconfig is that of the embedded cluster. In both cases,
+# With USER_CLUSTER (a kubeconfig), the demo uses the user's cluster, unless the kubeconfig belongs to the embedded cluster. In both cases,
 # the operator runs on this machine. Its log and process ID are in .cluster/demo.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

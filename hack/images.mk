@@ -32,8 +32,8 @@ bin/linux/%/manager: FORCE
 bin/linux/%/agent: FORCE
 	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@' agent,CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -C cmd/agent -trimpath -buildvcs=false -ldflags '-s -w' -o '$(CURDIR)/$@' .)
 
-# The bill of materials has the modules in the binary. It omits the modules of this repository, because they are the program itself, and the
-# tool that writes it.
+# The bill of materials lists the modules in the binary. jq removes two kinds of entries: the modules of this repository (version "(devel)"),
+# which are the program itself, and the tool that writes the bill.
 bin/linux/%.cdx.json: bin/linux/% $(CYCLONEDX)
 	@command -v jq >/dev/null || $(images_sh) packages
 	@$(CYCLONEDX) bin -json -std -noserial -notimestamp -version 'v$(VERSION)' -output $@.new $< 2>$@.log || { cat $@.log >&2; exit 1; }

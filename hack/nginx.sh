@@ -3,7 +3,7 @@
 #
 #   hack/nginx.sh FOLDER    writes FOLDER/nginx and FOLDER/curl
 #
-# Both are those of Debian 12 on every Debian: the configuration of the web console has to suit an nginx of that age (1.22.1).
+# The packages are always from Debian 12, because the configuration of the web console must work with its nginx 1.22.1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh

@@ -4,7 +4,7 @@
 #
 #   hack/prometheus.sh FOLDER    writes FOLDER/prometheus and FOLDER/promtool
 #
-# It is the one of Debian 12 (2.42) on every Debian.
+# The packages are always from Debian 12 (Prometheus 2.42).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh

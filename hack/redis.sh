@@ -4,7 +4,7 @@
 #
 #   hack/redis.sh FOLDER    writes FOLDER/redis-server, FOLDER/redis-cli and FOLDER/redis-check-aof
 #
-# Redis is the one of Debian 12 (7.0.15) on every Debian: what the tests rest on was measured with it.
+# The packages are always from Debian 12 (Redis 7.0.15), because the tests rely on measurements with this version.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh

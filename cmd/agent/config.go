@@ -211,7 +211,7 @@ const maxTermination = 4096
 // maxGTID is the maximum length of a set of GTIDs in the termination message. The manifest has the whole set.
 const maxGTID = 1024
 
-// maxWarnings is the maximum number of warnings in the termination message. The last one counts those left out.
+// maxWarnings is the maximum number of warnings in the termination message. The last warning has the number of omitted warnings.
 const maxWarnings = 5
 
 // report writes the result as the termination message. It omits lists and cuts long texts until the message fits.

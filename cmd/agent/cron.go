@@ -62,7 +62,7 @@ func parseCron(args []string) (o *cronOptions, check bool, err error) {
 	starting := flags.Int64("starting-deadline-seconds", -1, "maximum delay of a run; negative: any")
 	active := flags.Int64("active-deadline-seconds", 0, "maximum duration of a run; 0: any")
 	grace := flags.Int64("grace-seconds", 30, "time from SIGTERM to SIGKILL for a run that must end")
-	flags.BoolVar(&check, "check", false, "ask the agent at --listen whether the last run succeeded")
+	flags.BoolVar(&check, "check", false, "check whether the last run succeeded: query the agent at --listen")
 	if err := flags.Parse(args); err != nil {
 		return nil, false, err
 	}
@@ -131,11 +131,11 @@ func checkCron(address string) int {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/ready", http.NoBody)
 	if err != nil {
-		return code(fmt.Errorf("ask the agent at %s: %w", address, err))
+		return code(fmt.Errorf("query the agent at %s: %w", address, err))
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return code(fmt.Errorf("ask the agent at %s: %w", address, err))
+		return code(fmt.Errorf("query the agent at %s: %w", address, err))
 	}
 	defer response.Body.Close() // the body was read to its end
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))

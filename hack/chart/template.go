@@ -77,7 +77,7 @@ type actions map[string]string
 var placeholder = regexp.MustCompile(`(?m)^( *)(?:- )?(?:[a-zA-Z./-]+: )?'?(@[a-z]+@)'?\n`)
 
 // print returns an object as a template. It replaces a line with a placeholder by the placeholder's action. It replaces the namespace by
-// that of the release, also in the user names of ServiceAccounts.
+// the namespace of the release, also in the user names of ServiceAccounts.
 func (c *chart) print(object *unstructured.Unstructured, lines actions) (string, error) {
 	data, err := yaml.Marshal(object.Object)
 	if err != nil {

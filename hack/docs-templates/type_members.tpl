@@ -1,5 +1,6 @@
-{{- /* The row of a field. The CRD has no schema for some types of Kubernetes. The description, in brackets, or
-     the name of the field then names the type, and the row shows this type. */ -}}
+{{- /* member prints the table row of a field. Some Kubernetes types have no schema in the CRD, so their type is only
+     "object". For these fields, the row links to the type that the description names in brackets. Without brackets, the
+     name of the field determines the type. */ -}}
 {{- define "member" -}}
 {{- $field := .field -}}
 {{- $doc := $field.Doc -}}

@@ -349,7 +349,8 @@ restart() {
 	running || die 'the node is not running'
 	[[ -f $dir/commands/$name ]] || die "the node has no process $name; it has $(ls "$dir/commands" | xargs)"
 	mapfile -d '' -t command <"$dir/commands/$name"
-	# Kill the process inside. The process ID in the file is that of the command that entered the namespaces, which ends with its child.
+	# Kill the process inside the namespaces. The file has the process ID of its parent, the command that entered the namespaces. The
+	# parent ends with its child.
 	pkill -KILL -P "$(cat "$dir/pids/$name")" || die "$name has ended already"
 	while alive "$name"; do sleep 0.05; done
 	begin "$name" "${command[@]}"

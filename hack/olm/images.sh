@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the images of OLM and scorecard, and of the pods that OLM, scorecard and operator-sdk start. It pushes them to the registry of the
-# running node under the names that these programs use. The binaries are those of `make tools`.
+# running node under the names that these programs use. `make tools` builds the binaries.
 #
 #   SCORECARD_IMG          the image name of the operator's own tests (test/scorecard)
 #   E2E=full               OLM v1, too

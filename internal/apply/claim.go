@@ -89,8 +89,8 @@ func (a *Applier) setOwners(ctx context.Context, claim *unstructured.Unstructure
 	return nil
 }
 
-// HoldClaims corrects the controllers of the claims of a planned object, which is a claim or a StatefulSet. It must run
-// before the object is applied. It returns the live object after these writes.
+// HoldClaims corrects the controller of a planned claim, or of the claims of a planned StatefulSet. It must run before the
+// object is applied. It returns the live object after these writes.
 //   - If the controller of a planned claim is one of the owner's StatefulSets, the owner becomes the controller.
 //   - If a claim must outlive the owner, and no StatefulSet would adopt it, the claim gets no controller.
 func (a *Applier) HoldClaims(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {

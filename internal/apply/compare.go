@@ -27,7 +27,7 @@ type comparer struct {
 // again. sizes are the sizes of a StatefulSet's volumes: FitVolumes changes them after the digest was computed.
 type verification struct{ resourceVersion, digest, sizes string }
 
-// verifications bounds the number of verifications, at about 200 bytes each.
+// verifications limits the number of cached verifications. Each takes about 200 bytes.
 const verifications = 1 << 16
 
 func newComparer(converter managedfields.TypeConverter) *comparer {

@@ -97,7 +97,7 @@ func (p *platform) managers(like *unstructured.Unstructured) string {
 	return strings.ReplaceAll(string(text), string(p.ds.UID), "(uid)")
 }
 
-// withMore returns an earlier plan of an object, which has one more label.
+// withMore returns an earlier plan of an object. The earlier plan has one more label.
 func withMore(t *testing.T, planned *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	earlier := planned.DeepCopy()

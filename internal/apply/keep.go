@@ -25,8 +25,8 @@ func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	return keepGrown(planned, live)
 }
 
-// keepTemplates returns the planned StatefulSet with the labels and annotations of the live claim templates, which stampTemplates or an
-// admission policy has added. Templates cannot be changed: an update would replace the StatefulSet, and the policy would add its labels
+// keepTemplates returns the planned StatefulSet with labels and annotations that stampTemplates or an admission policy has added to the
+// live claim templates. Templates cannot be changed: an update would replace the StatefulSet, and the policy would add its labels
 // again. If the live object has the planned digest, keepTemplates also keeps live fields of a template's spec that the plan does not set.
 func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	found := map[string]*unstructured.Unstructured{}

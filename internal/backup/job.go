@@ -220,8 +220,8 @@ func (j *Job) read(ctx context.Context, from client.Reader, job *batchv1.Job) er
 	return nil
 }
 
-// Take replaces the state of the last pod by that of a newer pod, and adds its report. After a report of success, it
-// ignores further reports.
+// Take replaces the state of the last pod by the state of a newer pod, and adds the report of the newer pod. After a
+// report of success, it ignores further reports.
 func (j *Job) Take(pod *corev1.Pod) {
 	j.Waiting, j.Validated, j.IsAtWork, j.IsStarted, j.IsReady = "", nil, false, false, false
 	j.begun, j.hasPod = pod.CreationTimestamp.Time, pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed

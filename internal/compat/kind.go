@@ -38,7 +38,7 @@ type definition[T client.Object] struct {
 	values func(resource T, agent string) (chart string, values map[string]any, err error)
 	// status returns the part of the status that the kinds share.
 	status func(T) *shared.Status
-	// report sets the rest of the status; nil for none. The workload may be nil.
+	// report sets the fields of the status that only this kind has; nil for none. The workload may be nil.
 	report func(resource T, obs Observation)
 	// well returns the message of a healthy status. If well is nil, the message is the number of ready pods.
 	well func(T) string

@@ -80,13 +80,13 @@ func (r Records[R]) Publish(ctx context.Context, c Cluster, at Version, texts ma
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": at.UID, "resourceVersion": at.Version}, "data": texts})
 	if err != nil {
-		return fmt.Errorf("publish in the record of the cluster: %w", err)
+		return fmt.Errorf("write texts to the record of the cluster: %w", err)
 	}
 	o := object.Empty(object.ConfigMapKind)
 	o.SetNamespace(c.Owner.Namespace)
 	o.SetName(r.Name(c.Owner.Name))
 	if err := c.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldManager)); err != nil {
-		return fmt.Errorf("publish in the record of the cluster: %w", err)
+		return fmt.Errorf("write texts to the record of the cluster: %w", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // Standing holds the parts of a status that differ between kinds. A kind derives them from its observation and its
-// decision. Explain and SetConditions derive the rest.
+// decision. Explain and SetConditions derive the other fields of the status from them.
 type Standing struct {
 	// Settled reports whether the database matches the spec, Hopeless whether a user must act, and Degraded whether the
 	// database is impaired. They count only while the resource can be reconciled.
@@ -76,8 +76,8 @@ func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string
 	return s.WaitReason, s.Wait
 }
 
-// SetConditions sets the conditions that every database has. reason and message are those of the status. more, which
-// may be nil, sets the kind's own conditions. They follow the condition Ready.
+// SetConditions sets the conditions that every database has. reason and message are also the reason and the message
+// of the status. more, which may be nil, sets the kind's own conditions. They follow the condition Ready.
 func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[O], reason, message string, more func()) {
 	ready, stalled, degraded := s.Settled && !seen.Deleting, s.Hopeless && !seen.Deleting, s.Degraded && !seen.Deleting
 	cause, problem := reason, message

@@ -56,7 +56,7 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observa
 	return result
 }
 
-// pausedAgain is the time until the next pass of a paused cluster, which reads the positions of its members' data.
+// pausedAgain is the time until the next pass of a paused cluster. Each pass reads the positions of the members' data.
 const pausedAgain = 30 * time.Second
 
 // note writes a position to a claim. While the cluster is paused, no plan publishes the position to the agents, so note

@@ -90,7 +90,7 @@ func (p *Policy) decide(claim Claim, fs contract.Volume) Decision {
 	case fs.Capacity <= 0 || percentOf(fs) < p.At:
 		return Decision{}
 	case fs.Capacity/unbounded > size:
-		return Decision{Obstacle: fmt.Sprintf("its file system has %s, and the claim %s: its storage class does not enforce sizes, so a larger claim gets no more space",
+		return Decision{Obstacle: fmt.Sprintf("its file system has %s, and the claim has %s: its storage class does not enforce sizes, so a larger claim gets no more space",
 			Text(fs.Capacity), Text(size))}
 	case claim.Refused != "":
 		return Decision{Obstacle: "its driver cannot grow it to " + Text(claim.Request) + ": " + claim.Refused}

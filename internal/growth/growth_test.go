@@ -43,7 +43,7 @@ func TestDecide(t *testing.T) {
 		"only while unused":                 {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(100, 10*gi), obstacle: "its storage class grows file systems only while no pod uses the volume: delete the pod that uses it"},
 		"offline, with room":                {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(50, 10*gi)},
 		"the driver refuses":                {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, Refused: "no space in pool"}, fs: at(100, 10*gi), obstacle: "its driver cannot grow it to 12Gi: no space in pool"},
-		"a folder on a node":                {claim: ten, fs: at(90, 500*gi), obstacle: "its file system has 500Gi, and the claim 10Gi: its storage class does not enforce sizes, so a larger claim gets no more space"},
+		"a folder on a node":                {claim: ten, fs: at(90, 500*gi), obstacle: "its file system has 500Gi, and the claim has 10Gi: its storage class does not enforce sizes, so a larger claim gets no more space"},
 		"a file system without a size":      {claim: ten, fs: contract.Volume{}},
 		"a step of a hundred percent":       {claim: ten, fs: at(90, 10*gi), by: "100%", to: "20Gi"},
 		"no volume is bound, by its claim":  {claim: Claim{Request: 10 * gi}, fs: at(90, 10*gi)},

@@ -221,7 +221,7 @@ func checkNamespaces(ctx context.Context, cfg *rest.Config, scheme *runtime.Sche
 func newRenderer(asked discovery.ServerVersionInterface, scheme *runtime.Scheme) (*render.Renderer, error) {
 	server, err := asked.ServerVersion()
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+		return nil, fmt.Errorf("read the version of the API server: %w", err)
 	}
 	return render.NewFrom(helmcharts.FS, server.GitVersion, scheme)
 }

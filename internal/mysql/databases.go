@@ -43,8 +43,8 @@ type Databases struct {
 	records map[string]*unstructured.Unstructured
 	claim   *unstructured.Unstructured
 
-	// Halted are the parts that should have no pods. Remains names pods and Jobs that still exist: those of these
-	// parts, and those of other databases.
+	// Halted are the parts that should have no pods. Remains names the pods and Jobs of these parts and of other
+	// databases that still exist.
 	Halted  []haltedPart
 	Remains []string
 	// IsStarting reports whether halted parts get their pods again.

@@ -21,9 +21,9 @@
 // While no record is clean, the mark with the highest turn names the database in use. A switch consists of three
 // writes. Each write changes one record:
 //
-//  1. Enlist: the record of the wanted database is marked as replaced by the one in use. From then on the wanted
+//  1. Enlist: the record of the wanted database is marked as replaced by the database in use. From then on the wanted
 //     database is recorded, and its server cannot start.
-//  2. Replace: the record of the database in use is marked as replaced by the wanted one. This is the switch.
+//  2. Replace: the record of the database in use is marked as replaced by the wanted database. This is the switch.
 //  3. Reinstate: the record of the new database in use becomes clean, after the last pod of the former database has ended.
 //
 // Even if these writes are repeated or reordered, two servers never run: the check in the pods refuses a server without

@@ -156,7 +156,7 @@ func (d *Database) Doubt() *Doubt {
 	case !d.HasVolume:
 		return nil
 	case isDeleting && (!isBlank(record) || len(d.Pods) > 0):
-		return doubt(true, ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as its pod ends: save the data now, or set the reclaim policy of its volume to Retain; "+
+		return doubt(true, ReasonVolumeBeingDeleted, "it was deleted, and its volume is deleted as soon as its pod ends: save the data now, or set the reclaim policy of its volume to Retain; "+
 			"until then nothing of the database is changed")
 	case d.lostVolume() != "" && (!isBlank(record) || len(d.Pods) > 0):
 		return doubt(true, ReasonDataLost, "its PersistentVolume was deleted: save the data now if a pod still serves, and bring %s back; "+
@@ -175,8 +175,8 @@ func (d *Database) Doubt() *Doubt {
 }
 
 // brokenStart returns the pod whose server ended during its first start, or an empty culprit. Kubernetes restarts only
-// the container, without the guard. The server then runs on the files of the first start, which may be an incomplete
-// database. If the server was killed and crashes later, Kubernetes shows only the crash, and brokenStart may find
+// the container, without the guard. The server then runs on the files of the first start. The database in these files
+// may be incomplete. If the server was killed and crashes later, Kubernetes shows only the crash, and brokenStart may find
 // nothing.
 func (d *Database) brokenStart() health.Culprit {
 	for _, pod := range d.Pods {

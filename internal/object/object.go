@@ -44,8 +44,8 @@ const (
 	// AnnotationWriter holds the version of the operator that wrote an object last. The annotation is not part of a
 	// plan, so another version alone does not cause a write.
 	AnnotationWriter = "d3os-product.com.d3os/operator-version"
-	// AnnotationTicket on a pod permits this pod to start a member of a database without data, or as the only member.
-	// The operator writes it, and the agent in the pod reads it.
+	// AnnotationTicket on a pod permits the pod to start a member without data, or to start its member as the only member.
+	// The operator writes the annotation, and the agent in the pod reads it.
 	AnnotationTicket = "d3os-product.com.d3os/ticket"
 	// AnnotationAdopt on a MySQLCluster is the mark of a single server's data. The cluster is created from this data. The annotation has no
 	// effect once the cluster has data.

@@ -102,8 +102,8 @@ func TestScriptsHaveTheRule(t *testing.T) {
 	assert.Assert(t, ran > 0, "this machine has no shell")
 }
 
-// Read removes values from the cache that were read five minutes ago, so passwords that no resource uses do not stay
-// there.
+// When Read looks up a Secret, it drops cached values that are at least five minutes old. So passwords that no resource
+// uses leave the cache.
 func TestWhatWasReadIsForgotten(t *testing.T) {
 	t.Parallel()
 	r := NewUserSecrets()

@@ -216,11 +216,11 @@ func (h *Hibernation) plan(planned *plan.Plan, parts []reconcile.Part) (err erro
 func staysOf(part *reconcile.Part) string {
 	switch {
 	case part.Doubt != nil && part.Doubt.Hold:
-		return "runs on, because its data is in danger"
+		return "keeps running, because its data is in danger"
 	case part.Name == mysql.Component && part.Kind == "DaemonSet":
-		return "runs on: kind DaemonSet has no volume, so its data would end with its pod"
+		return "keeps running: kind DaemonSet has no volume, so its data would be deleted with its pod"
 	case slices.ContainsFunc(part.Objects, object.IsForeign):
-		return "runs on: MongoDB's operator can only stop its members by removing them"
+		return "keeps running: MongoDB's operator can only stop its members by removing them"
 	}
 	return ""
 }

@@ -338,7 +338,7 @@ func (r *restarts) annotated(o *unstructured.Unstructured, known map[string]stri
 
 var pathOfRestart = []string{"spec", "template", "metadata", "annotations", object.AnnotationRestart}
 
-// annotationsOf returns the digests and the cause of the last restart of a live workload, which may be nil.
+// annotationsOf returns the digests and the cause of the last restart of a live workload. live may be nil.
 func annotationsOf(live *unstructured.Unstructured) (known map[string]string, cause string) {
 	if live == nil {
 		return nil, ""

@@ -110,7 +110,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 	return next
 }
 
-// importing sets the status of the database during the import of a running server's data, which may take days.
+// importing sets the status of the database during the import of a running server's data. An import may take days.
 func importing(next, prev *dsv1.ComponentStatus, i *mysql.Import) {
 	if next.Name != mysql.Component || next.Phase == dsv1.PhaseFailed || next.Phase == dsv1.PhaseHibernating || next.Phase == dsv1.PhaseHibernated {
 		return

@@ -21,7 +21,7 @@ func Ready(ds *dsv1.DataService) bool {
 	return Seen(ds) && meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionReady)
 }
 
-// Seen reports whether the status is that of the latest spec.
+// Seen reports whether the status describes the latest spec.
 func Seen(ds *dsv1.DataService) bool { return ds.Status.ObservedGeneration >= ds.Generation }
 
 // Since returns the time at which a DataService became ready or not ready.

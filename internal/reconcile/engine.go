@@ -60,7 +60,7 @@ type Request struct {
 // Apply makes the cluster follow a plan as far as possible now. It does not wait: it applies the parts that may be
 // applied, and returns the state of all parts. A watch triggers the next reconciliation.
 //
-// The errors are *RefusedError, *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply. With an
+// The errors are *RefusedError, *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and the errors of package apply. With an
 // error, the result holds the state of the parts that were read before the error.
 func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) (PlanSeen, error) {
 	p := &pass{Engine: e, owner: request.Owner, plan: e.withoutUnserved(ctx, request.Plan), owned: request.Owned, hold: request.Hold, wasReady: request.WasReady, recorder: recorder}
@@ -76,7 +76,7 @@ func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) 
 	}
 	if err := p.dryRun(ctx); err != nil {
 		p.healOnly = true
-		_, _ = p.applyParts(ctx) // only the error of the spec is reported
+		_, _ = p.applyParts(ctx) // the caller reports the error of the spec, and not this error
 		return PlanSeen{}, err
 	}
 	for _, secret := range p.plan.Secrets {
@@ -282,7 +282,7 @@ func (p *pass) applyRecord(ctx context.Context, record Record) error {
 		return ErrPlanAgain
 	}
 	planned := record.Object
-	if record.MadeFrom != "" { // the cache behind the decision may lag
+	if record.MadeFrom != "" { // the decision may come from an outdated cache
 		planned = planned.DeepCopy()
 		planned.SetResourceVersion(record.MadeFrom)
 	}

@@ -105,7 +105,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	}
 	result, err := p.applier.Apply(ctx, p.owner, planned, live)
 	if contested := (*apply.ContestedError)(nil); errors.As(err, &contested) && planned.GetKind() == "Ingress" {
-		// The pods run, and their Service answers: the part does not fail because of the other writer.
+		// The part does not fail because another writer changes its Ingress: the pods run, and their Service answers.
 		seen.Notes = append(seen.Notes, err.Error())
 		seen.LookAgain = contested.RetryAfter
 		return apply.Result{Object: live}, nil

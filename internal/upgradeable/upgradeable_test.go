@@ -97,7 +97,7 @@ func playing(t *testing.T, test func(p *play)) {
 
 func (p *play) restart() { p.reconciler = newReconciler(p.world, p.olm) }
 
-// show changes the content of the cache, which is an event.
+// show changes the content of the cache. The change is an event.
 func (p *play) show(items ...dsv1.DataService) {
 	p.t.Helper()
 	p.items = items

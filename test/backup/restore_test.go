@@ -126,8 +126,8 @@ func TestImpossibleRestores(t *testing.T) {
 	}
 }
 
-// The database of a DataService is a copy of a running server, which it follows until the cut-over. Its server starts only then. The status
-// reports the state of the copy. At first, the password is wrong.
+// The database of a DataService copies a running server, and follows it until the cut-over. Only then, the server of the DataService
+// starts. The status reports the state of the copy. At first, the password is wrong.
 func TestARealImport(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

@@ -43,7 +43,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e := alone(t) // the policy applies to the whole cluster
 	policy, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))
 	e.Must(err)
-	// The operator of this test has another account than that of config/default.
+	// In this test, the operator has another account than in config/default.
 	text := string(policy)
 	const operator = "system:serviceaccount:d3os-operator-system:d3os-operator-controller-manager"
 	if strings.Count(text, operator) != 1 {

@@ -45,7 +45,7 @@ func ticker(changes fields) *unstructured.Unstructured {
 }
 
 // A cron job with seconds starts its command at each second, in one pod and one run at a time. The status reports a failed run, and then
-// the next successful run. The pod ends when the cron job is suspended. It compares times, so the gate does not run it.
+// the next successful run. The pod ends when the cron job is suspended. The test compares times, so the gate does not run it.
 func TestCronWithSeconds(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

@@ -31,7 +31,7 @@ const (
 	requestsAtOnce = 16
 )
 
-// one returns the sample as the only DataService, in the namespace alone.
+// one returns the sample in the namespace alone, which has no other DataService.
 func (b *bench) one(ctx context.Context) (*dsv1.DataService, error) {
 	ds := b.sample.DeepCopy()
 	ds.Namespace = alone

@@ -102,8 +102,8 @@ func TestSelectorsMeetNoOtherPods(t *testing.T) {
 // operator is the owner of the objects that install the operator. No resource owns these objects.
 const operator = ""
 
-// installed returns the objects with selectors that install the operator: those below config, and those of the bundle with the Deployment of its
-// ClusterServiceVersion. The selector of the Deployment cannot change, and Kubernetes counts only pods that the Deployment owns.
+// installed returns the objects that install the operator and have selectors: the objects below config, the objects of the bundle, and the
+// Deployment of the ClusterServiceVersion. The selector of the Deployment cannot change, and Kubernetes counts only pods that the Deployment owns.
 func installed(t *testing.T) (found []*unstructured.Unstructured) {
 	t.Helper()
 	for _, pattern := range []string{"config/manager/*.yaml", "config/prometheus/*.yaml", "config/default/*.yaml", "config/olmv1/*.yaml", "bundle/manifests/*.yaml"} {

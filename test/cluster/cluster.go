@@ -44,7 +44,7 @@ type Cluster struct {
 	dir      string
 }
 
-// Start starts a cluster, or connects to the one of KUBECONFIG.
+// Start starts a cluster, or connects to the cluster in KUBECONFIG.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Kubeconfig: os.Getenv("KUBECONFIG")}
 	if c.Kubeconfig == "" || o.Audit != "" {

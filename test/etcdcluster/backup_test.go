@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/emulator"
 )
 
-// restores adds etcd's restore programs to its images, and replaces the name of the cluster's Service by that of its first pod.
+// restores adds etcd's restore programs to the images of etcd, and replaces the name of the cluster's Service by the name of its first pod.
 func restores(o *emulator.Options) {
 	for name, tool := range map[string]string{
 		image: "etcdutl-3.6", image + ":v" + etcdtest.V34: "etcdctl-3.4", image + ":v" + etcdtest.V35: "etcdutl-3.5", image + ":v" + etcdtest.V37: "etcdutl-3.7",

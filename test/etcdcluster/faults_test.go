@@ -89,8 +89,8 @@ func (s *scene) isAnother(ordinal int, before map[int32]string) error {
 	return nil
 }
 
-// neverVotedEmpty fails the test unless the agent of a pod waited for a ticket before etcd started, and joined with another id than that of
-// the lost member.
+// neverVotedEmpty fails the test unless the agent of a pod waited for a ticket before etcd started, and joined with another id than
+// the lost member had.
 func (s *scene) neverVotedEmpty(ordinal int, before map[int32]string) {
 	s.Helper()
 	if err := s.isAnother(ordinal, before); err != nil {

@@ -164,7 +164,7 @@ func (s *scene) passes(op *operator) {
 	}
 }
 
-// isWhole waits until the Ledger is ready. Then each pod must have the data that the record has, on its volume.
+// isWhole waits until the Ledger is ready. Then the volume of each pod must have the data in the record.
 func (s *scene) isWhole(pods int) {
 	s.Helper()
 	s.Until("ready", s.isReady)

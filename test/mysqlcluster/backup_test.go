@@ -52,8 +52,8 @@ func (s *scene) backedUp(members int, called string, meanwhile func()) (made bac
 	return made, s.agree(members), known
 }
 
-// comesBack deletes the database and restores it from its backup. The result must have the rows of one moment during the backup: all rows
-// up to one of them, and all rows that were acknowledged before the backup began.
+// comesBack deletes the database and restores it from its backup. The result must have the rows of one moment during the backup: no row is
+// missing before the last row, and it has all rows that were acknowledged before the backup began.
 func (s *scene) comesBack(members int, rows []string, known []int) {
 	s.Helper()
 	before := map[string]bool{}
@@ -93,7 +93,7 @@ func (s *scene) comesBack(members int, rows []string, known []int) {
 	writer.kept(members)
 }
 
-// A database that is lost with all its data is restored from a backup of a voter, which was made while a client wrote.
+// A backup of a voter is made while a client writes. Then the database is lost with all its data, and restored from this backup.
 func TestRestoresFromABackup(t *testing.T) {
 	inFullForm(t)
 	const members = 3

@@ -280,7 +280,7 @@ func TestBackupsInADataService(t *testing.T) {
 	s.Until("moments can be restored", func() error {
 		status := s.DataService(stage.Platform).Status
 		c := meta.FindStatusCondition(status.Conditions, dsv1.ConditionRecoverable)
-		return stage.Unless(status.Backup.LastID == made.ID && c != nil && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "one server that it was"), fmt.Sprintf("%+v, %+v", status.Backup, c))
+		return stage.Unless(status.Backup.LastID == made.ID && c != nil && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "former single server"), fmt.Sprintf("%+v, %+v", status.Backup, c))
 	})
 	assert.Assert(t, since != nil && since.Equal(s.get().Status.Backup.Since))
 	writer.kept(2)

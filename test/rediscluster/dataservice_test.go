@@ -163,8 +163,8 @@ func TestThirdPartyAndBack(t *testing.T) {
 	s.serviceWorks()
 }
 
-// A foreign RedisCluster with the name in spec.redis is neither changed nor deleted. The status names it, and the rest
-// of the spec is carried out.
+// A foreign RedisCluster with the name in spec.redis is neither changed nor deleted. The status names the
+// RedisCluster, and the operator applies the other components of the spec.
 func TestForeignRedisCluster(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

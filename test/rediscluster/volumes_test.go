@@ -301,7 +301,8 @@ func (s *scene) age(volume, note string, seconds int64) {
 	s.Must(os.WriteFile(file, fmt.Appendln(nil, time.Now().Unix()-seconds), 0o600))
 }
 
-// isOutdated restores the volume of a master, which must not start on it before its replica has taken over. It returns the pod.
+// isOutdated puts the volume of a master back to an earlier state. The master must not start on this volume before its
+// replica has taken over. isOutdated returns the pod of the master.
 func (s *scene) isOutdated(older func(volume string)) (master string) {
 	s.Helper()
 	master, heir := s.pair(0)

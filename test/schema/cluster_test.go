@@ -23,7 +23,7 @@ type clusterKind struct {
 	Refused  map[string]string // specs that the API server refuses, with its message
 	// Changes are changes of a spec. Message is the API server's refusal, or "" if it accepts the change.
 	Changes map[string]struct{ From, To, Message string }
-	// Samples are files of resources: those in the repository, and those of users of the earlier operator.
+	// Samples are files of resources: samples of the repository, and resources of users of the earlier operator.
 	Samples   []string
 	Scales    []string // numbers of replicas to which the cluster can be scaled, in order
 	TooMany   string   // replicas that the scale subresource refuses, if any

@@ -248,7 +248,8 @@ func tables(t *testing.T, file string) map[string][]string {
 	return found
 }
 
-// Every phase, condition, reason and event of any kind has a row in the status reference, and each row names an existing one.
+// Every phase, condition, reason and event of any kind has a row in the status reference, and each row
+// names an existing phase, condition, reason or event.
 func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
 	documented := tables(t, statusPage)

@@ -67,7 +67,7 @@ var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataserv
 // retained are the objects that outlive the DataService. One write adds the annotations against GitOps tools to each.
 var retained = []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"}
 
-// The released operator creates a platform. Then this version starts: it writes only new objects and those in replaced. Then it rolls
+// The released operator creates a platform. Then this version starts: it writes only new objects and the objects in replaced. Then it rolls
 // out a change, and writes only the changed objects. The test builds two operators and starts a separate cluster.
 func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	version, err := os.ReadFile(filepath.Join(cluster.Root(), "VERSION"))

@@ -156,7 +156,7 @@ func TestRestoringServerIsLikeTheDatabase(t *testing.T) {
 			differ(t, everything(t, r), all)
 			made := "SELECT id, ts, made FROM a.t"
 			assert.Equal(t, r.Ask(made), o.Ask(made))
-			assert.DeepEqual(t, out.Warnings, []string{"the configuration of the database differs from that of the backup's database: system_time_zone (TZ=, was CST)"}) // the test's process has another time zone than the original
+			assert.DeepEqual(t, out.Warnings, []string{"the configuration of the database differs from the configuration of the backup's database: system_time_zone (TZ=, was CST)"}) // the test's process has another time zone than the original
 			rig.Until(t, "the event runs again", func() bool { return r.Ask("SELECT d > "+began+" FROM a.t") == "1" })
 		})
 	}

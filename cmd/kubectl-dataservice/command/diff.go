@@ -194,7 +194,7 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*plugin.Di
 func (c *cluster) with(images map[string]string) (*plugin.Operator, error) {
 	server, err := c.Client.Discovery().ServerVersion()
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+		return nil, fmt.Errorf("read the version of the API server: %w", err)
 	}
 	return plugin.NewOperator(version.Version, server.GitVersion, images)
 }

@@ -186,7 +186,7 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 			names = append(names, component.Name)
 		}
 		if !slices.Contains(names, f.Component) {
-			return nil, nil, fmt.Errorf("%s has no component %s; it has %s", ds.Name, f.Component, strings.Join(names, ", "))
+			return nil, nil, fmt.Errorf("%s has no component %s; its components are %s", ds.Name, f.Component, strings.Join(names, ", "))
 		}
 	}
 	blamed, _ := why.Blamed(ds, f.Component)

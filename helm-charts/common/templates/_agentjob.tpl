@@ -47,8 +47,8 @@ volumes. The names of the volumes begin with the prefix. folder is the default f
 {{- end }}
 
 {{- /*
-What reads the backup from which a new database is restored (the value restoreFrom), in the same form: the arguments
-also name the backup.
+common.backup.reads returns the same for the store in the value restoreFrom, from which a new database is restored. Its
+args also name the backup.
 */}}
 {{- define "common.backup.reads" -}}
 {{- $from := .component.root.Values.restoreFrom }}
@@ -69,7 +69,7 @@ deleted later.
 {{- toJson $all }}
 {{- end }}
 
-{{- /* A CronJob that deletes the backups that the retention no longer keeps. */}}
+{{- /* Renders a CronJob that deletes the backups that the retention no longer keeps. */}}
 {{- define "common.backup.prune" }}
 {{- $retention := get .component.root.Values.backup "retention" | default dict }}
 {{- $command := concat (list "/d3os-agent/agent" "prune" (printf "--keep=%d" (get $retention "keep" | default 14 | int)) (printf "--at-least=%d" (get $retention "atLeast" | default 3 | int))) .store.args }}
@@ -77,14 +77,14 @@ deleted later.
 {{- include "common.backup.cronjob" (dict "component" .component "store" .store "name" "prune" "label" (print .component.component "-prune") "schedule" "17 * * * *" "command" $command) }}
 {{- end }}
 
-{{- /* The arguments with the recipients of encrypted backups. */}}
+{{- /* Returns, as JSON, arguments with the public keys for which backups are encrypted. */}}
 {{- define "common.backup.recipients" -}}
 {{- $args := list }}
 {{- range dig "encryption" "recipients" list .root.Values.backup }}{{ $args = append $args (print "--recipient=" .) }}{{ end }}
 {{- toJson $args }}
 {{- end }}
 
-{{- /* A CronJob that runs the agent. Without a schedule it is suspended, and is only a template for Jobs. */}}
+{{- /* Renders a CronJob that runs the agent. Without a schedule it is suspended, and is only a template for Jobs. */}}
 {{- define "common.backup.cronjob" }}
 {{- $c := .component }}
 {{- $b := $c.root.Values.backup }}
@@ -128,8 +128,8 @@ spec:
 {{- end }}
 
 {{- /*
-The template of a pod that runs the agent in the server's image, because the agent needs the tools and CAs of that
-image.
+Renders the template of a pod that runs the agent in the server's image, because the agent needs the tools and CAs of
+that image.
 */}}
 {{- define "common.backup.pod" }}
 {{- $c := .component }}
@@ -144,8 +144,9 @@ Limits are at most ten times the requests, so that common quotas and LimitRanges
 {{- $mounts := concat (list (dict "name" "agent" "mountPath" "/d3os-agent" "readOnly" true) (dict "name" "tmp" "mountPath" "/tmp")) .store.mounts (get . "mounts" | default list) }}
 {{- $volumes := concat (list (dict "name" "agent" "emptyDir" dict) (dict "name" "tmp" "emptyDir" dict)) .store.volumes (get . "volumes" | default list) }}
 {{- /*
-All these pods use the same claim of the store, which may be mounted on one node at a time, so they run on one node. A
-pod that also has its own volume, which may be bound to another node, only prefers that node.
+If the store is a claim, all these pods mount it. Some claims can be mounted on only one node at a time, so the pods run
+on one node. The pods of verify and restore only prefer that node, because their other volume may be bound to another
+node.
 */}}
 {{- $labels := fromJson .podLabels }}
 {{- $affinity := get . "affinity" | default dict }}

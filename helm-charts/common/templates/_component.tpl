@@ -1,23 +1,30 @@
 {{- /*
-Every template takes one dict, "the component". common.init fills in its identity, the chart adds the rest:
-  root        the chart's top-level context
-  name        default name of the objects;  component  default of the name label
-  port        number of the main port; 0 or absent: only the value ports has ports (see common.ports)
-  image, user (uid and gid), resources (unless the values say otherwise)
-  env         map: a string is a value, a map is a valueFrom;  envFirst  names that come before the others
-  files       the product's configuration files (see common.files)
-  mounts, volumes, containers (in addition to the component's own)   lists
-  initContainers  before those of the values, with the securityContext of the component's own container
-  writable    paths that get an emptyDir;  readOnly  whether the rest of the root file system is read-only
-  podAnnotations, serviceAnnotations
-  strategy    of a Deployment;  claims, claimRetention, serviceName  of a StatefulSet
-  command     of the container;  handlers  map: probe to its handler
-  lifecycle   of the container
+Every template takes one dict, "the component". common.init sets its identity. The chart sets the other keys:
+  root             the chart's top-level context
+  name             default name of the objects
+  component        default of the label app.kubernetes.io/name
+  port             number of the main port; 0 or absent: only the value ports has ports (see common.ports)
+  image            image of the component's container
+  user             uid and gid of the container
+  resources        default of the container's resources
+  env              map: name to a string (value) or to a map (valueFrom)
+  envFirst         list: the variables that come before the others
+  files            list: the product's configuration files (see common.files)
+  mounts, volumes  lists of the container's mounts and of the pod's volumes
+  containers       list: further containers of the pod
+  initContainers   list: they run before the initContainers of the values, with the securityContext of the component's container
+  writable         list: paths that get an emptyDir
+  readOnly         true if the rest of the root file system is read-only
+  podAnnotations, serviceAnnotations           maps
+  strategy                                     strategy of a Deployment
+  claims, claimRetention, serviceName          fields of a StatefulSet
+  command, lifecycle                           fields of the container
+  handlers         map: name of a probe to its handler
 Templates read a value with get if some charts do not have it. They quote names and texts of the user, because a
 service may have a name such as "on" or "null".
 */ -}}
 
-{{- /* identity has the labels of the chart, labels also those of the user. Only two of the labels select pods. */}}
+{{- /* identity has the labels of the chart. labels also has the labels of the user. Only two of the labels select pods. */}}
 {{- define "common.init" }}
 {{- $v := .root.Values }}
 {{- $_ := set . "component" ($v.component | default .component) }}
@@ -36,7 +43,8 @@ service may have a name such as "on" or "null".
 {{- end }}
 
 {{- /*
-Replaces keys of "to" by those of "from"; null removes a key. Unlike Sprig's merges, it also copies false and 0.
+Copies the keys of "from" to "to". A key with the value null is removed from "to". Unlike Sprig's merges, this also copies
+false and 0.
 */}}
 {{- define "common.override" }}
 {{- $to := .to }}
@@ -52,7 +60,7 @@ metadata:
   labels: {{ .labels }}
 {{- end }}
 
-{{- /* The container's resources: the value resources, the amounts of the value size, or the component's default. */}}
+{{- /* Returns the container's resources, as JSON: the value resources, the amounts of the value size, or the component's default. */}}
 {{- define "common.resources" -}}
 {{- $v := .root.Values }}
 {{- $size := get $v "size" }}
@@ -104,8 +112,8 @@ these names. If the Secret has no username, the account has no name.
 {{- end }}
 
 {{- /*
-Adds variables with the address of etcd from endpoints. If credentials name the Secret with the certificate of clients (tls.crt, tls.key and
-ca.crt), it is mounted as a folder, so that a renewed certificate appears in it.
+Adds variables with the address of etcd from endpoints. If credentials name a Secret with the certificate of clients, the
+Secret is mounted as a folder, so that a renewed certificate appears in the container.
 */}}
 {{- define "common.etcd" }}
 {{- $c := . }}
@@ -121,7 +129,7 @@ ca.crt), it is mounted as a folder, so that a renewed certificate appears in it.
 {{- end }}
 {{- end }}
 
-{{- /* The connection string of MongoDB: that of the Secret in credentials, or the one in endpoints. */}}
+{{- /* Adds a variable with the connection string of MongoDB, from the Secret in credentials or else from endpoints. */}}
 {{- define "common.mongodb" }}
 {{- $env := .env }}
 {{- $v := .root.Values }}
@@ -133,7 +141,7 @@ ca.crt), it is mounted as a folder, so that a renewed certificate appears in it.
 {{- end }}
 {{- end }}
 
-{{- /* The program of the agent at /d3os-agent/agent, from .agentImage. */}}
+{{- /* Adds the program of the agent at /d3os-agent/agent: an init container copies it from .agentImage. */}}
 {{- define "common.agent" }}
 {{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" .agentImage "imagePullPolicy" "IfNotPresent"
       "command" (list "/agent" "install" "/d3os-agent/agent")
@@ -144,8 +152,8 @@ ca.crt), it is mounted as a folder, so that a renewed certificate appears in it.
 {{- end }}
 
 {{- /*
-A container that reports the use of the volume "data" on port 6300, also while the server cannot run. It executes the agent in the server's image; the
-pod gets the agent unless an init container has copied it.
+Adds a container that reports the use of the volume "data" on port 6300, also while the server cannot run. The container
+runs the agent in the server's image. If no init container copies the agent yet, this also adds one.
 */}}
 {{- define "common.volumeReport" }}
 {{- $has := false }}
@@ -165,7 +173,7 @@ pod gets the agent unless an init container has copied it.
       "volumeMounts" (list (dict "name" "data" "mountPath" "/d3os-volume" "readOnly" true) (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)))) }}
 {{- end }}
 
-{{- /* The database account as MYSQL_USERNAME and MYSQL_PASSWORD, when credentials name its Secret. */}}
+{{- /* Adds the variables MYSQL_USERNAME and MYSQL_PASSWORD, if credentials name the Secret of the database account. */}}
 {{- define "common.account" }}
 {{- $env := .env }}
 {{- $mysql := get .root.Values.credentials "mysql" | default dict }}

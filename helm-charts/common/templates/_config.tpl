@@ -25,13 +25,16 @@ data:
 {{- /*
 Renders the ConfigMaps of the component's files, and adds their volumes, mounts and checksum to the component. Then it
 does the same for the user's files. A file of the component has these fields:
-  mountPath   its path;  dir  the directory to mount instead of the file
-  file, text  key and text in the ConfigMap;  suffix  the suffix of the ConfigMap's name (files with one suffix share
-              the ConfigMap);  volume  name of the volume
-  settings    the format in which the file gets the value config: one of the templates common.settings.*
+  mountPath   path of the file
+  dir         directory to mount instead of the file
+  file        key in the ConfigMap
+  text        text of the file
+  suffix      suffix of the ConfigMap's name; files with the same suffix share a ConfigMap
+  volume      name of the volume
+  settings    format in which the value config is written into the file: one of the templates common.settings.*
   executable  true if the container runs the file
   head        text before the file's text in the checksum
-A file of the user with the same path replaces it.
+A file of the user replaces a file of the component with the same path.
 */}}
 {{- define "common.files" }}
 {{- $c := . }}
@@ -116,7 +119,7 @@ unique.
 {{- end }}
 {{- if $inline }}
 {{- $volumes = append $volumes (dict "name" "config-files" "configMap" (dict "name" (print .component.name "-files"))) }}
-{{- /* Quoted, because a block of text would lose leading spaces and unprintable characters. */}}
+{{- /* The texts are quoted, because a YAML block would lose leading spaces and unprintable characters. */}}
 {{- include "common.configMap" (dict "component" .component "suffix" "-files" "data" $inline "quoted" true) }}
 {{- $_ := set . "sum" (print .sum (toJson $inline)) }}
 {{- end }}
@@ -124,7 +127,7 @@ unique.
 {{- $_ := set . "volumes" $volumes }}
 {{- end }}
 
-{{- /* The file with the settings of a component without a preset. Spring Boot reads it. */}}
+{{- /* Adds the file with the settings of a component without a preset. Spring Boot reads this file. */}}
 {{- define "common.ownFile" }}
 {{- if get .root.Values "config" }}
 {{- $_ := set . "files" (list (dict "mountPath" "/config/application.properties" "file" "application.properties" "text" ""

@@ -1,9 +1,10 @@
 {{- /*
 Computes the component's ports from its port and the values ports and nodePort:
-  servicePorts    the ports of its Service, the main port first; the value port has the name http
-  containerPorts  the ports of the Service on which the component's container listens
-  port            the main port of the container, 0 if there is none; listen  the port in the server's configuration
-appProtocol, if given, is set at the main port of the Service. Otherwise a mesh treats a port with the name http as HTTP.
+  servicePorts    the ports of the Service, the main port first; the port from the value port has the name http
+  containerPorts  the ports on which the component's container listens
+  port            the main port of the container; 0 if the container has none
+  listen          the port in the server's configuration
+The main port of the Service gets appProtocol, if given. Without it, a mesh treats a port with the name http as HTTP.
 */}}
 {{- define "common.ports" }}
 {{- $v := .root.Values }}
@@ -30,7 +31,7 @@ appProtocol, if given, is set at the main port of the Service. Otherwise a mesh 
 {{- $number := int .port }}
 {{- $protocol := get . "protocol" | default "TCP" }}
 {{- $target := get . "targetPort" | default $number }}
-{{- /* A name is a port of another container. */}}
+{{- /* If targetPort is a name, it is the port of another container. */}}
 {{- $named := regexMatch "[^0-9]" (toString $target) }}
 {{- if not $named }}{{ $target = int $target }}{{ end }}
 {{- $servicePort := dict "name" .name "port" $number "targetPort" $target "protocol" $protocol }}
@@ -55,7 +56,7 @@ appProtocol, if given, is set at the main port of the Service. Otherwise a mesh 
 {{- $_ := set . "listen" $listen }}
 {{- end }}
 
-{{- /* The Service, if the component has a port. */}}
+{{- /* Renders the Service, if the component has a port. */}}
 {{- define "common.service" }}
 {{- $v := .root.Values }}
 {{- if .servicePorts }}
@@ -138,7 +139,7 @@ spec:
 {{- end }}
 
 {{- /*
-Sets the fields that the API server would set by default, so that the stored object equals the planned object.
+Also sets the fields that the API server would set by default, so that the stored object equals the planned object.
 */}}
 {{- define "common.httpRoute" }}
 {{- $c := . }}
@@ -181,8 +182,8 @@ spec:
 {{- end }}
 
 {{- /*
-Admits the clients in the value networkPolicy to the component's ports. With peers, the component's pods may connect to
-each other. callers are the names of other components that may connect.
+Renders a NetworkPolicy that admits the clients in the value networkPolicy to the component's ports. If peers is true, the
+component's pods may connect to each other. callers are the names of other components that may connect.
 */}}
 {{- define "common.networkPolicy" }}
 {{- $policy := get .root.Values "networkPolicy" | default dict }}
@@ -209,7 +210,7 @@ each other. callers are the names of other components that may connect.
 {{- $rules = append $rules (dict "ports" (list (first $ports))) }}
 {{- $ports = rest $ports }}
 {{- end }}
-{{- /* All ports can be reached through the port of a mesh, so an ingress does not open that port. */}}
+{{- /* The rule for an ingress omits these ports: one may be the port of a mesh, through which all ports can be reached. */}}
 {{- range get $policy "additionalPorts" | default list }}{{ $ports = append $ports (dict "port" (int .) "protocol" "TCP") }}{{ end }}
 {{- if and $ports $open }}{{ $rules = append $rules (dict "ports" $ports) }}
 {{- else if and $ports $from }}{{ $rules = append $rules (dict "ports" $ports "from" $from) }}{{ end }}

@@ -1,6 +1,6 @@
 {{- /*
-The variables, in this order: those to which others refer, the rest by name, and envs. A later variable replaces an
-earlier one of the same name.
+Renders the variables in this order: envFirst, because other variables refer to these; the other built-in variables and the
+value env, by name; the value envs. If a name occurs more than once, the last variable wins.
 */}}
 {{- define "common.env" }}
 {{- $v := .root.Values }}
@@ -43,8 +43,8 @@ env:
 {{- end }}
 
 {{- /*
-A probe without a handler uses the component's handler. If there is none, it requests the path at the main port, or
-connects to that port if there is no path. Without a port, the probe is omitted.
+Renders the probes. A probe without a handler uses the component's handler. If the component has no handler, the probe
+requests the path at the main port, or connects to that port if there is no path. Without a port, the probe is omitted.
 */}}
 {{- define "common.probes" }}
 {{- $probes := get .root.Values "probes" | default dict }}
@@ -70,7 +70,7 @@ connects to that port if there is no path. Without a port, the probe is omitted.
 {{- end }}
 {{- end }}
 
-{{- /* A container of the user: with the user's securityContext, or with the default. */}}
+{{- /* Returns a container of the user, as JSON, with a default securityContext if the user sets none. */}}
 {{- define "common.container" -}}
 {{- $container := . }}
 {{- if kindIs "map" (get . "securityContext") | not }}
@@ -80,7 +80,7 @@ connects to that port if there is no path. Without a port, the probe is omitted.
 {{- toJson $container }}
 {{- end }}
 
-{{- /* The pod template. */}}
+{{- /* Renders the pod template. */}}
 {{- define "common.pod" }}
 {{- $v := .root.Values }}
 {{- $uid := int .user }}

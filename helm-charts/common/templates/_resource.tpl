@@ -1,5 +1,5 @@
 {{- /*
-A resource of another kind of this operator. Its spec is the value spec, and the component has "apiVersion" and "kind".
+Renders a resource of another kind of this operator. Its spec is the value spec. The component has its apiVersion and kind.
 */}}
 {{- define "common.resource" }}
 {{- include "common.init" . }}

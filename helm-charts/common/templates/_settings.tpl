@@ -1,9 +1,9 @@
 {{- /*
-Templates that write settings into the text of a file: common.settings.<format> takes "file" and "config", a map of strings,
-and changes the file's text.
+The templates common.settings.<format> write settings into the text of a file. They take the file and config, a map of
+strings, and change the text of the file.
 */}}
 
-{{- /* A dotted name is a path of keys, and replaces other values on this path; a top-level key with dots is also a path. */}}
+{{- /* A name with dots is a path of keys. Each key on the path becomes a map. A top-level key with the same name is removed. */}}
 {{- define "common.settings.yaml" }}
 {{- $tree := fromYaml .file.text }}
 {{- with get $tree "Error" }}{{ fail . }}{{ end }}
@@ -20,7 +20,7 @@ and changes the file's text.
 {{- $_ := set .file "text" (print (toYaml $tree) "\n") }}
 {{- end }}
 
-{{- /* Each line of the text and each setting is processed once: there may be thousands. */}}
+{{- /* Processes each line of the text and each setting only once, because there may be thousands. */}}
 {{- define "common.settings.properties" }}
 {{- $lines := dict }}
 {{- $keys := dict }}
@@ -49,14 +49,14 @@ and changes the file's text.
 {{- end }}
 
 {{- /*
-The escapes of java.util.Properties, which reads ISO 8859-1, are those of Go, except for quotes, control characters and
-characters above U+FFFF, which Java writes as two.
+Escapes a text for java.util.Properties, which reads ISO 8859-1. Go's escapes differ from Java's in three cases: quotes,
+control characters, and characters above U+FFFF, which Java writes as two escapes.
 */}}
 {{- define "common.properties.escape" -}}
 {{- if regexMatch "^[A-Za-z0-9._/@-]*$" . }}{{ . }}
 {{- else }}
 {{- if hasPrefix " " . }}{{ "\\" }}{{ end }}
-{{- /* Sequences of unchanged characters, sequences with the same replacement, and single characters above U+FFFF. */}}
+{{- /* Each match is a sequence of unchanged characters, a sequence with the same replacement, or one character above U+FFFF. */}}
 {{- range regexFindAll "(?:\\\\[\\\\nrtfu]|[^\\\\])+|(?:\\\\x[0-9a-f]{2})+|(?:\\\\[abv\"'])+|\\\\U[0-9a-f]{8}|\\\\." (printf "%+q" . | trimPrefix "\"" | trimSuffix "\"") -1 }}
 {{- if hasPrefix "\\U" . }}
 {{- $n := sub (trimPrefix "\\U" . | print "0x" | int) 65536 | int }}
@@ -69,7 +69,7 @@ characters above U+FFFF, which Java writes as two.
 {{- end }}
 {{- end }}
 
-{{- /* true, false and numbers stay unquoted, everything else is a string. */}}
+{{- /* Writes true, false and numbers without quotes, and any other value as a string. */}}
 {{- define "common.settings.javascript" }}
 {{- $_ := set .file "text" (include "common.javascript.text" .) }}
 {{- end }}
@@ -84,7 +84,7 @@ characters above U+FFFF, which Java writes as two.
 {{- end }}{{ print "});\n" }}
 {{- end }}
 
-{{- /* The last group overrides earlier ones. An option without a value is a switch. */}}
+{{- /* Appends a group [mysqld]. Its options override earlier ones. An option without a value is a switch. */}}
 {{- define "common.settings.mysqld" }}
 {{- $_ := set .file "text" (include "common.mysqld.text" .) }}
 {{- end }}
@@ -100,8 +100,8 @@ characters above U+FFFF, which Java writes as two.
 {{- end }}
 
 {{- /*
-Quotes a value if mysqld would otherwise truncate or change it: spaces and non-ASCII characters at its ends, escapes, and # outside of
-quotes.
+Quotes a value that mysqld would otherwise truncate or change: a value that begins or ends with a space or a non-ASCII
+character, has escapes, or has a # outside of quotes.
 */}}
 {{- define "common.mysqld.value" -}}
 {{- $cut := and (contains "#" .) (not (regexMatch "^([^'\"#]|'[^']*'|\"[^\"]*\")*$" .)) }}

@@ -41,7 +41,7 @@ spec:
 {{ include "common.pod" . | indent 4 }}
 {{- end }}
 
-{{- /* The strategy of a Deployment, from the values strategy and rollingUpdate. maxSurge and maxUnavailable must not both be 0. */}}
+{{- /* Returns the strategy of a Deployment from the values strategy and rollingUpdate. maxSurge and maxUnavailable must not both be 0. */}}
 {{- define "common.strategy" -}}
 {{- $strategy := dict "type" (get . "strategy" | default "RollingUpdate") }}
 {{- if eq $strategy.type "RollingUpdate" }}
@@ -56,7 +56,7 @@ spec:
 {{- toJson $strategy }}
 {{- end }}
 
-{{- /* rollingUpdate of a DaemonSet, in which exactly one of the two is above 0; empty if none is given. */}}
+{{- /* Returns rollingUpdate of a DaemonSet. Exactly one of maxSurge and maxUnavailable may be above 0. Empty without the value rollingUpdate. */}}
 {{- define "common.pace" -}}
 {{- $pace := dict }}
 {{- range $field, $x := get . "rollingUpdate" | default dict }}
@@ -100,7 +100,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* A budget for a single pod would only block drains. */}}
+{{- /* Renders a budget if there are several pods. A budget for a single pod would only block drains. */}}
 {{- define "common.disruptionBudget" }}
 {{- $v := .root.Values }}
 {{- $budget := get $v "disruptionBudget" | default dict }}

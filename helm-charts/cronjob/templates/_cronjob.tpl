@@ -45,7 +45,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* An optional number; 0 counts as given. */}}
+{{- /* Renders a number, also 0, if the value is given. */}}
 {{- define "cronjob.number" }}
 {{- if hasKey .values .field }}
 {{- $seconds := get .values .field }}

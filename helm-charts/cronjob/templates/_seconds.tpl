@@ -1,7 +1,7 @@
 {{- /*
-A schedule with seconds. Kubernetes starts the pods of a CronJob once a minute at most, so a pod for each of the replicas runs all the time, and
-the agent in it starts the command at each tick. The strategy is Recreate, because an old and a new pod together would start each run twice. The pod is
-ready if the last run succeeded.
+Renders a Deployment for a schedule with seconds. Kubernetes starts the pods of a CronJob once a minute at most. So the pods
+of the Deployment run all the time, and the agent in each pod starts the command at each tick. The strategy is Recreate,
+because an old and a new pod together would start each run twice. A pod is ready if its last run succeeded.
 */}}
 {{- define "cronjob.seconds" }}
 {{- $own := .Values.name | default .Release.Name }}

@@ -15,7 +15,7 @@
 {{- if $v.backup }}{{ include "etcdcluster.backup" $c }}{{ end }}
 {{- end }}
 
-{{- /* The labels of this chart: those of every object, and those that select the pods. */}}
+{{- /* Adds the value ownerLabels to the selector of pods and to the labels of all objects, and removes the label part-of. */}}
 {{- define "etcdcluster.identity" }}
 {{- $owner := .root.Values.ownerLabels }}
 {{- range $field := list "selector" "identity" "labels" }}

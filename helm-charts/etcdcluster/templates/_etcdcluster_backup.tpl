@@ -1,5 +1,6 @@
 {{- /*
-Backups: one member streams a snapshot. The agent connects to the members through their Service, like any client.
+Renders the CronJobs for backups. One member streams a snapshot. The agent connects to the members through their Service,
+like any client.
 */}}
 {{- define "etcdcluster.backup" }}
 {{- $v := .root.Values }}
@@ -18,16 +19,16 @@ Backups: one member streams a snapshot. The agent connects to the members throug
 {{- include "common.backup.prune" (dict "component" . "store" $store) }}
 {{- end }}
 
-{{- /* The default folder of backups on a claim or in a bucket. */}}
+{{- /* Returns the default folder of backups on a claim or in a bucket. */}}
 {{- define "etcdcluster.folder" -}}
 {{ printf "%s/%s/etcd" .root.Release.Namespace .instance }}
 {{- end }}
 
 {{- /*
-A container restores a new cluster from a backup, to a folder next to that of etcd, on the empty volume of the first
-pod. When the operator permits that pod to form the cluster, the agent uses this folder. Once the operator's record
-shows that the cluster was formed, nothing is restored, and pods have neither the container nor access to the store,
-which may be deleted.
+Adds a container that restores a new cluster from a backup. It writes to a folder next to the folder of etcd, on the empty
+volume of the first pod. When the operator permits that pod to form the cluster, the agent uses this folder. Once the
+operator's record shows that the cluster was formed, the container restores nothing. Pods then have neither the container
+nor access to the store, so the store may be deleted.
 */}}
 {{- define "etcdcluster.birth" }}
 {{- $c := . }}

@@ -30,8 +30,9 @@
 {{- end }}
 
 {{- /*
-A pod gets SIGTERM at the same time as its address is removed from Services, proxies and DNS. So it keeps serving until that is done. The kubelet
-waits, and the image needs no program for that. Before Kubernetes 1.30, the image needs the program sleep; without it, the pod stops immediately.
+Adds a hook that delays SIGTERM. Without it, a pod would get SIGTERM while Services, proxies and DNS still have its address.
+The kubelet waits, so the image needs no program for the hook. Before Kubernetes 1.30, the image must have the program
+sleep; otherwise, the pod stops immediately.
 */}}
 {{- define "microservice.pause" }}
 {{- $root := .component.root }}
@@ -44,7 +45,7 @@ waits, and the image needs no program for that. Before Kubernetes 1.30, the imag
 {{- end }}
 {{- end }}
 
-{{- /* The preset's variables from Secrets, and its files with the addresses of other components. */}}
+{{- /* Adds the preset's variables from Secrets, and its files with the addresses of other components. */}}
 {{- define "microservice.preset" }}
 {{- $c := .component }}
 {{- $v := $c.root.Values }}

@@ -15,7 +15,7 @@ spec:
   security:
     authentication:
       modes: [SCRAM]
-      {{- /* The same as the default of the CRD. */}}
+      {{- /* The CRD has the same default. */}}
       ignoreUnknownUsers: true
   users:
     {{- /*
@@ -51,8 +51,8 @@ spec:
 {{- end }}
 
 {{- /*
-The part of the pod template that MongoDB's operator merges into its pods: labels by which the pods are found, the
-resources of mongod, and the placement.
+Returns, as JSON, the part of a pod template that MongoDB's operator merges into its pods: the labels that select the pods,
+the resources of mongod, and the placement.
 */}}
 {{- define "mongodb.pod" -}}
 {{- $v := .root.Values }}

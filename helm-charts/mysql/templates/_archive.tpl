@@ -1,7 +1,8 @@
 {{- /*
-The archive of the binary log: one pod that reads the server's log continuously. It is a separate workload, so the server neither
-restarts with it nor has the store's credentials. It is stateless: its position is in the store. It is ready while the
-latest moments can be restored. Its termination message has the cause of its end.
+Renders the Deployment of the archive. Its pod reads the server's binary log continuously. The archive is a separate
+workload, so a change of it does not restart the server, and the server does not have the store's credentials. The pod is
+stateless: its position is in the store. It is ready while the latest moments can be restored. Its termination message has
+the cause of its end.
 */}}
 {{- define "mysql.archive" }}
 {{- $c := .component }}

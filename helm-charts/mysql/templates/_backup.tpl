@@ -1,5 +1,6 @@
 {{- /*
-Jobs that make, restore and check backups. The pod that makes backups also has the password of an account that only reads.
+Renders CronJobs that make, delete, restore and check backups. The pod that makes backups also has the password of an account
+that only reads.
 */}}
 {{- define "mysql.backup" }}
 {{- $v := .root.Values }}
@@ -27,8 +28,8 @@ Jobs that make, restore and check backups. The pod that makes backups also has t
 {{- include "common.backup.prune" (dict "component" . "store" $store) }}
 
 {{- /*
-This CronJob is never scheduled: a person creates a Job from it. The agent refuses a volume that is not empty, so it cannot overwrite data.
-The Secret with the private key for encrypted backups only needs to exist during a restore.
+This CronJob is never scheduled: a person creates a Job from it. The agent refuses a volume that is not empty, so a restore
+cannot overwrite data. The Secret with the private key for encrypted backups only needs to exist during a restore.
 */}}
 {{- if ne $v.kind "DaemonSet" }}
 {{- $root := dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288 }}
@@ -49,19 +50,19 @@ The Secret with the private key for encrypted backups only needs to exist during
 {{- if include "mysql.pointInTime" $v }}{{ include "mysql.archive" (dict "component" . "store" $store "pointInTime" $b.pointInTime) }}{{ end }}
 {{- end }}
 
-{{- /* Not empty if the binary log is archived, also with the default settings. */}}
+{{- /* Returns true if the binary log is archived, also with the default settings; otherwise an empty text. */}}
 {{- define "mysql.pointInTime" -}}
 {{- if kindIs "map" (get (.backup | default dict) "pointInTime") }}true{{ end }}
 {{- end }}
 
-{{- /* The server's address for the agent. A headless Service maps no port: its name resolves to the pod. */}}
+{{- /* Returns the argument with the server's address. A headless Service maps no port: its name resolves to the pod. */}}
 {{- define "mysql.backup.server" -}}
 {{- $port := first .servicePorts | dig "port" 3306 | int }}
 {{- if eq .root.Values.serviceType "Headless" }}{{ $port = .port }}{{ end }}
 {{- printf "--server=%s:%d" .name $port }}
 {{- end }}
 
-{{- /* Restores the newest backup and the later archive to a volume that lives as long as the pod. */}}
+{{- /* Renders a CronJob that restores the newest backup and the later archive to a volume that lives as long as the pod. */}}
 {{- define "mysql.verify" }}
 {{- $v := .component.root.Values }}
 {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" (get .verify "size" | default $v.storage.size))) }}
@@ -81,7 +82,7 @@ The Secret with the private key for encrypted backups only needs to exist during
       "command" $command "env" $env "mounts" $mounts "volumes" $volumes "memory" "1Gi") }}
 {{- end }}
 
-{{- /* The passwords of accounts after a restore: those of the Secret. */}}
+{{- /* Returns, as JSON, variables that make a restore set the passwords of the Secret. */}}
 {{- define "mysql.restore.accounts" -}}
 {{- list (dict "name" "AGENT_ROOT_PASSWORD_FILE" "value" "/d3os-backup/root/root-password")
       (dict "name" "AGENT_ACCOUNT_FILE" "value" "/d3os-backup/root/username")

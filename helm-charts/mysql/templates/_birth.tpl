@@ -1,5 +1,5 @@
 {{- /*
-A container restores a new database from a backup. It runs before the guard, and does nothing on a volume that has data,
+Adds a container that restores a new database from a backup. It runs before the guard, and does nothing on a volume that has data,
 had data, or should have data. When the value is removed, the container and its volumes are removed without a restart.
 */}}
 {{- define "mysql.birth" }}

@@ -1,6 +1,7 @@
 {{- /*
-A container copies a new database from a running server. It runs before the guard, until the cut-over. It does nothing on a volume that
-has data, had data, or should have data. It is removed later, like the container that restores a backup. It reports its progress at /state.
+Adds a container that copies a new database from a running server. It runs before the guard, until the cut-over. It does
+nothing on a volume that has data, had data, or should have data. When the value is removed, the container and its volumes
+are removed without a restart. The container reports its progress at /state.
 */}}
 {{- define "mysql.import" }}
 {{- $v := .root.Values }}
@@ -16,7 +17,7 @@ has data, had data, or should have data. It is removed later, like the container
 {{- range get $from "databases" | default list }}{{ $command = append $command (print "--database=" .) }}{{ end }}
 {{- $ticket := dict "path" "ticket" "fieldRef" (dict "fieldPath" "metadata.annotations['d3os-product.com.d3os/ticket']") }}
 {{- $root := $v.credentialsSecret | default (print .name "-credentials") }}
-{{- /* Optional: after the import, a pod starts without these Secrets. */}}
+{{- /* The Secrets are optional, so that a pod starts without them after the import. */}}
 {{- $volumes := list
       (dict "name" "d3os-restore-tmp" "emptyDir" dict)
       (dict "name" "d3os-restore-root" "secret" (dict "secretName" $root "defaultMode" 288))

@@ -1,6 +1,6 @@
 {{- /*
-The template of a Job that checks whether the first of several members can use the server's data. The Job runs on the
-server's node, and only reads the volume.
+Renders a suspended CronJob, the template of a Job. The Job checks whether the first member of a MySQLCluster can use the
+server's data. It runs on the server's node, and only reads the volume.
 */}}
 {{- define "mysql.members" }}
 {{- $c := . }}

@@ -36,7 +36,7 @@
 {{- $init := list (dict "configMap" (dict "name" (print $c.name "-init"))) }}
 {{- range $v.initConfigMaps }}{{ $init = append $init (dict "configMap" (dict "name" .)) }}{{ end }}
 {{- $volumes := append $c.volumes (dict "name" "mysql-init" "projected" (dict "sources" $init)) }}
-{{- /* A subPath, because mysqld refuses to initialise a file system with lost+found. */}}
+{{- /* The mount has a subPath, because mysqld refuses to initialise a folder that has lost+found. */}}
 {{- $_ := set $c "mounts" (concat $c.mounts (list
       (dict "name" "mysql-init" "mountPath" "/docker-entrypoint-initdb.d" "readOnly" true)
       (dict "name" "data" "mountPath" "/var/lib/mysql" "subPath" "mysql"))) }}
@@ -50,7 +50,7 @@
 {{- $_ := set $c "claims" (list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" (fromJson $c.identity)) "spec" $claim)) }}
 {{- $_ := set $c "claimRetention" (dict "whenDeleted" (ternary "Retain" "Delete" $store.retain) "whenScaled" "Retain") }}
 {{- else if eq $v.kind "Deployment" }}
-{{- /* The same name as the claim of a StatefulSet's first pod: a change of the kind keeps the data. */}}
+{{- /* The claim has the name of the claim of a StatefulSet's first pod, so a change of the kind keeps the data. */}}
 {{- $name := printf "data-%s-0" $c.name }}
 {{- $volumes = append $volumes (dict "name" "data" "persistentVolumeClaim" (dict "claimName" $name)) }}
 ---
@@ -82,8 +82,8 @@ spec: {{ toJson $claim }}
 {{- end }}
 
 {{- /*
-A container next to the server that creates databases and users. Its inputs are mounted as folders and are not part
-of the checksum: a change reaches it without a restart of the server.
+Adds a container that runs next to the server and creates databases and users. Its inputs are mounted as folders and are not
+part of the checksum, so the container gets a change without a restart of the server.
 */}}
 {{- define "mysql.accounts" }}
 {{- $c := . }}
@@ -120,8 +120,9 @@ of the checksum: a change reaches it without a restart of the server.
 {{- end }}
 
 {{- /*
-Adds the files and options that configure the database, and its time zone, to the args, env, mounts and volumes of an agent, whose server then starts
-like the database. The agent overrides options to exclude clients and to protect the data.
+Returns, as JSON, args, env, mounts and volumes for an agent that starts a temporary server. With them, this server has the
+files, the options and the time zone of the database. The agent overrides some options to exclude clients and to protect
+the data.
 */}}
 {{- define "mysql.likewise" -}}
 {{- $v := .component.root.Values }}
@@ -137,9 +138,10 @@ like the database. The agent overrides options to exclude clients and to protect
 {{- end }}
 
 {{- /*
-The guard decides whether the server may start: the volume must be the same as before, and the data must be of the server's
-release series. It runs in the server's image, whose version it reads, with the program from the agent's image. The operator's
-record is optional, because a new database has none. It is mounted as a folder, so that a change of it restarts nothing.
+Adds the guard, an init container that decides whether the server may start: the volume must be the same as before, and the
+data must be of the server's release series. The guard runs the program of the agent in the server's image, because it
+reads the version of that image. The operator's record is optional, because a new database has none. The record is mounted
+as a folder, so a change of the record restarts nothing.
 */}}
 {{- define "mysql.guard" }}
 {{- $v := .root.Values }}

@@ -20,7 +20,7 @@
 {{- if $v.backup }}{{ include "mysqlcluster.backup" $c }}{{ end }}
 {{- end }}
 
-{{- /* The chart's labels: those of every object, and those that select the pods. */}}
+{{- /* Adds the value ownerLabels to the selector of pods and to the labels of all objects, and removes the label part-of. */}}
 {{- define "mysqlcluster.identity" }}
 {{- $owner := .root.Values.ownerLabels }}
 {{- range $field := list "selector" "identity" "labels" }}
@@ -32,8 +32,9 @@
 {{- end }}
 
 {{- /*
-The agent is the parent of mysqld, because it must be able to kill and start it. A server starts read-only; an annotation on the pod, the
-ticket, permits more. Files that the agent rereads are mounted as folders: a change of them restarts nothing.
+The agent is the parent process of mysqld, because the agent must be able to start and kill mysqld. A server starts
+read-only. A ticket, an annotation on the pod, makes it writable. Files that the agent rereads are mounted as folders, so a
+change of these files restarts nothing.
 */}}
 {{- define "mysqlcluster.container" }}
 {{- $v := .root.Values }}
@@ -80,8 +81,8 @@ ticket, permits more. Files that the agent rereads are mounted as folders: a cha
 {{- end }}
 
 {{- /*
-The operator writes its record into an annotation of the first ConfigMap, which stays as long as the data: without it, the operator cannot determine the
-latest copy. The agents read the second ConfigMap.
+The operator writes its record into an annotation of the first ConfigMap. This ConfigMap stays as long as the data: without
+the record, the operator cannot determine the latest copy. The agents read the second ConfigMap.
 */}}
 {{- define "mysqlcluster.records" }}
 ---

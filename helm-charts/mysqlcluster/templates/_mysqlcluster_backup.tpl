@@ -1,6 +1,7 @@
 {{- /*
-Backups: a server in the pod of a backup copies a voter to a volume that lives as long as the pod, and the agent streams the files of the copy to the
-store. The agent queries the members' agents to find the voter. It has a certificate that only permits reads, and the password of replication.
+Renders the CronJobs for backups. A server in the pod of a backup copies a voter to a volume that lives as long as the pod.
+Then the agent in the pod streams the files of the copy to the store. The agent queries the members' agents to find the
+voter. It has a certificate that only permits reads, and the password of replication.
 */}}
 {{- define "mysqlcluster.backup" }}
 {{- $v := .root.Values }}
@@ -23,12 +24,12 @@ store. The agent queries the members' agents to find the voter. It has a certifi
 {{- if include "mysqlcluster.pointInTime" $v }}{{ include "mysqlcluster.archive" (dict "component" . "store" $store "account" $account "files" $files) }}{{ end }}
 {{- end }}
 
-{{- /* Not empty if transactions are archived, also with the default settings. */}}
+{{- /* Returns true if transactions are archived, also with the default settings; otherwise an empty text. */}}
 {{- define "mysqlcluster.pointInTime" -}}
 {{- if kindIs "map" (get (.backup | default dict) "pointInTime") }}true{{ end }}
 {{- end }}
 
-{{- /* Restores the newest backup and the later archive to a volume that lives as long as the pod. */}}
+{{- /* Renders a CronJob that restores the newest backup and the later archive to a volume that lives as long as the pod. */}}
 {{- define "mysqlcluster.verify" }}
 {{- $c := .component }}
 {{- $v := $c.root.Values }}
@@ -49,8 +50,9 @@ store. The agent queries the members' agents to find the voter. It has a certifi
 {{- end }}
 
 {{- /*
-The archive: one pod that reads the log of a voter continuously, and archives the transactions that no failover can lose. It is stateless: its position
-is in the store. It is ready while the latest moments can be restored. Its termination message has the cause of its end.
+Renders the Deployment of the archive. Its pod reads the log of a voter continuously, and archives the transactions that no
+failover can lose. The pod is stateless: its position is in the store. It is ready while the latest moments can be
+restored. Its termination message has the cause of its end.
 */}}
 {{- define "mysqlcluster.archive" }}
 {{- $c := .component }}
@@ -85,15 +87,16 @@ spec:
         (dict "name" "account" "secret" .account))) | indent 4 }}
 {{- end }}
 
-{{- /* The default place of backups on a claim or in a bucket. */}}
+{{- /* Returns the default folder of backups on a claim or in a bucket. */}}
 {{- define "mysqlcluster.folder" -}}
 {{ printf "%s/%s/%s" .root.Release.Namespace .instance .component }}
 {{- end }}
 
 {{- /*
-A container restores a new database from a backup, to a folder next to that of mysqld, on the empty volume of the first pod.
-When the operator permits that member to create the first data, the agent uses this folder and nothing else. Once the operator's record shows that the
-database was formed, nothing is restored, and pods have neither the container nor access to the store, which may be deleted.
+Adds a container that restores a new database from a backup. It writes to a folder next to the folder of mysqld, on the
+empty volume of the first pod. When the operator permits that member to create the first data, the agent uses only this
+folder. Once the operator's record shows that the database was formed, the container restores nothing. Pods then have
+neither the container nor access to the store, so the store may be deleted.
 */}}
 {{- define "mysqlcluster.birth" }}
 {{- $v := .root.Values }}

@@ -1,6 +1,7 @@
 {{- /*
-The first Service selects the primary by the name of its pod: one write changes it, and it never selects two pods. The second
-one selects pods with the label that the operator sets on members with little lag. The third has the names of all pods.
+The first Service selects the primary by the name of its pod. So one write changes the primary, and the Service never selects
+two pods. The second Service selects pods with a label that the operator sets on members with little lag. The third Service
+has the names of all pods.
 */}}
 {{- define "mysqlcluster.services" }}
 {{- $v := .root.Values }}
@@ -37,7 +38,7 @@ kind: Service
 spec:
   type: ClusterIP
   clusterIP: None
-  {{- /* Members copy from members that are not ready, and the operator queries all. */}}
+  {{- /* Members copy from members that are not ready, and the operator queries all members. */}}
   publishNotReadyAddresses: true
   selector: {{ .selector }}
   ports:
@@ -45,7 +46,10 @@ spec:
     - {"name": "agent", "appProtocol": "tcp", "port": 3307, "targetPort": 3307, "protocol": "TCP"}
 {{- end }}
 
-{{- /* Agents authenticate clients by certificates. In addition, only the database's pods, those of backups and of the archive, and the operator may connect. */}}
+{{- /*
+Agents authenticate clients by certificates. In addition, only the database's pods, the pods of backups and of the archive,
+and the operator may connect.
+*/}}
 {{- define "mysqlcluster.networkPolicy" }}
 {{- $v := .root.Values }}
 {{- $own := list (dict "podSelector" (dict "matchLabels" (fromJson .selector))) }}

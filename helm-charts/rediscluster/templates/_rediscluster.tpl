@@ -19,7 +19,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* The labels of this chart: those of every object, and those that select the pods of all shards. */}}
+{{- /* Adds the value ownerLabels to the selector of pods and to the labels of all objects, and removes the label part-of. */}}
 {{- define "rediscluster.identity" }}
 {{- $owner := .root.Values.ownerLabels }}
 {{- range $field := list "selector" "identity" "labels" }}
@@ -30,7 +30,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* One line of redis.conf. Only an empty value is quoted; any other value has the notation of redis.conf. */}}
+{{- /* Renders one line of redis.conf. Only an empty value is quoted; any other value has the notation of redis.conf. */}}
 {{- define "rediscluster.setting" -}}
 {{- if regexMatch "[\r\n]" (print .name .value) }}{{ fail (printf "settings: %q must be one line" .name) }}{{ end -}}
 {{ .name }} {{ empty .value | ternary "\"\"" .value }}

@@ -1,6 +1,6 @@
 {{- /*
-Backups: the agent copies each shard from a replica. It connects to any node through the Service, and asks that node for
-the others.
+Renders the CronJobs for backups. The agent copies each shard from a replica. It connects to any node through the Service,
+and gets the addresses of the other nodes from that node.
 */}}
 {{- define "rediscluster.backup" }}
 {{- $v := .root.Values }}
@@ -14,16 +14,16 @@ the others.
 {{- include "common.backup.prune" (dict "component" . "store" $store) }}
 {{- end }}
 
-{{- /* The default folder of backups on a claim or in a bucket. */}}
+{{- /* Returns the default folder of backups on a claim or in a bucket. */}}
 {{- define "rediscluster.folder" -}}
 {{ printf "%s/%s/redis" .root.Release.Namespace .instance }}
 {{- end }}
 
 {{- /*
-A container restores a new cluster from a backup: it writes the data and the slots of a shard to the empty volume of the
-shard's first pod. Once the operator's record shows that the cluster has begun, nothing is restored. Once the cluster is
-formed, pods have neither the container nor access to the store, which may be deleted. The number of shards is in the
-record, too, so a change of it replaces no pod.
+Adds a container that restores a new cluster from a backup: it writes the data and the slots of a shard to the empty volume
+of the shard's first pod. Once the operator's record shows that the cluster has begun, the container restores nothing. Once
+the cluster is formed, pods have neither the container nor access to the store, so the store may be deleted. The container
+reads the number of shards from the record, so a change of the number replaces no pod.
 */}}
 {{- define "rediscluster.birth" }}
 {{- $c := . }}

@@ -82,7 +82,7 @@ kind: ConfigMap
   {{- end }}
 data:
   about: "The operator's record of this Redis Cluster. It belongs to the data: keep it as long as the volumes."
-  {{- /* Pods read these keys as files: the number of shards, or that nothing is restored any more. */}}
+  {{- /* Pods read these keys as files. formed ends all restores; shards is the number of shards that the backup must have. */}}
   {{- if and .root.Values.restoreFrom .root.Values.formed }}
   formed: "true"
   {{- else if .root.Values.restoreFrom }}

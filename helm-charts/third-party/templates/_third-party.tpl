@@ -6,7 +6,7 @@
       "env" (dict "CHECK_URL" $url "CHECK_PORT" ($v.port | default 3306 | int | toString))
       "resources" (dict "requests" (dict "cpu" "10m" "memory" "16Mi") "limits" (dict "cpu" "100m" "memory" "64Mi")) }}
 {{- include "common.init" $c }}
-{{- /* The first host of the url. An address has no alias, and a Service must not be the alias of itself. */}}
+{{- /* The alias is for the first host of the url. An IP address gets no alias, and a Service must not be the alias of itself. */}}
 {{- $host := regexReplaceAll "^[a-z]+://(\\[[^\\]]*\\]|[^\\[:/?#,]+).*$" $url "${1}" | lower }}
 {{- $self := print $c.name "." .Release.Namespace }}
 {{- if not (or (not $host) (regexMatch "^[0-9.]+$|^\\[" $host) (has $host (list $c.name $self)) (hasPrefix (print $self ".svc") $host)) }}
@@ -26,7 +26,7 @@ spec:
 {{- include "common.files" $c }}
 {{- $check := $v.checkCommand | default (.Files.Get (regexMatch "^https?://" $url | ternary "files/check-http.sh" "files/check.sh")) }}
 {{- $command := list "/bin/sh" "-c" $check }}
-{{- /* A connection that ends before its login counts as an error of this address, and a server blocks an address after max_connect_errors. */}}
+{{- /* The probe logs in to MySQL: a server counts each connection without a login as an error, and blocks the client after max_connect_errors. */}}
 {{- if and $v.agentImage (not $v.checkCommand) (hasPrefix "mysql://" $url) }}
 {{- $command = list "/d3os-agent/agent" "ping" }}
 {{- $_ := set $c "agentImage" $v.agentImage }}

@@ -104,7 +104,7 @@ func (c *cluster) creating() string {
 	return PhaseDegraded
 }
 
-// formed revokes tickets that must not be used a second time: the ticket to seed, and those of a completed recovery. It
+// formed revokes tickets that must not be used a second time: the ticket to seed, and the tickets of a completed recovery. It
 // is also the only rule that lowers the position on a claim: after a recovery, the survivor's data may be older than
 // that position.
 func (c *cluster) formed() (steps []Step) {

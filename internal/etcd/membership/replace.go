@@ -141,7 +141,7 @@ func (c *cluster) startLearner(phase string, s *memberState) []Step {
 	case p.Report.Volume == VolumeData && (p.Report.Member == s.ID || p.Report.Member == 0):
 		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
 	case s.Name != "" || p.Report.Used == JoinTicket(s.ID):
-		return c.do(phase, c.remove(s, nil), "remove the learner %s: it was started, and its volume does not have its data any more", p.Name)
+		return c.do(phase, c.remove(s, nil), "remove the learner %s: it was started before, but the volume no longer has its data", p.Name)
 	case p.Report.Volume == VolumeData:
 		return c.clearVolume(phase, s.ordinal)
 	default:
@@ -202,7 +202,7 @@ func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	}
 }
 
-// inside reports whether a higher ordinal has a voter. If so, this ordinal had one before, too.
+// inside reports whether a higher ordinal has a voter. If so, this ordinal had a voter before, too.
 func (c *cluster) inside(ordinal int) bool {
 	for _, s := range c.voters {
 		if s.ordinal > ordinal {

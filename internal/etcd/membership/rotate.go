@@ -18,7 +18,7 @@ const (
 // Authorities describes the certificate authorities of the operator, as stored in the Secrets of the pods.
 type Authorities struct {
 	Phase AuthorityPhase
-	// Wanted reports whether their replacement is wanted.
+	// Wanted reports whether the authorities should be replaced.
 	Wanted bool
 	// Held reports whether clients have had enough time to read their Secret since the phase began.
 	Held bool
@@ -34,7 +34,7 @@ type Trust struct {
 	Refuses bool
 }
 
-// trustsFormer reports whether a member started with other authorities than those in its Secrets. (etcd reads them only when it starts.)
+// trustsFormer reports whether the Secrets of a member got other authorities after the member started. etcd reads authorities only when it starts.
 func (s *memberState) trustsFormer() bool {
 	return s.answer != nil && s.answer.Trust != nil && !s.answer.Trust.Latest
 }

@@ -114,7 +114,7 @@ type Evidence string
 
 // The evidence for removing a member that is wanted.
 const (
-	EvidenceLost     Evidence = "Lost"     // its agent reports that the data is lost, outdated, or that of a removed member
+	EvidenceLost     Evidence = "Lost"     // its agent reports that the data is lost or outdated, or belongs to a removed member
 	EvidenceDamaged  Evidence = "Damaged"  // its agent reports damaged data
 	EvidenceCrashing Evidence = "Crashing" // etcd keeps exiting
 	EvidenceCorrupt  Evidence = "Corrupt"  // a quorum has other keys
@@ -133,7 +133,7 @@ type Decision struct {
 	Model Model
 	// Steps are in order. The caller runs the first one, and then observes everything again.
 	Steps []Step
-	// Positions has at most one step, which marks a claim with the end of the claim's data. It runs even if the first of Steps fails.
+	// Positions has at most one step. It records on a claim the last log entry of the claim's data, even if the first of Steps fails.
 	Positions []Step
 	// LookAgain is the time until the next observation if no API event triggers one.
 	LookAgain time.Duration

@@ -32,7 +32,7 @@ type failures struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	known map[string]*backoff.Steps[string] // by cluster; the keys are those of the steps
+	known map[string]*backoff.Steps[string] // by cluster; the inner keys are keys of steps
 }
 
 func newFailures(now func() time.Time) *failures {

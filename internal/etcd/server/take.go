@@ -146,7 +146,7 @@ func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3
 	defer cancel()
 	status, err := c.Status(within, c.Endpoints()[0])
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("ask %s: %w", place.Pod, err), c.Close())
+		return nil, nil, errors.Join(fmt.Errorf("query etcd in pod %s: %w", place.Pod, err), c.Close())
 	}
 	if id, cluster := membership.ID(status.Header.MemberId), membership.ID(status.Header.ClusterId); id != place.Member || cluster != place.Cluster {
 		return nil, nil, errors.Join(proof.Refuse("%s is member %s of cluster %s, but the step was decided for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())

@@ -64,7 +64,7 @@ func (e executor) take(ctx context.Context, step replication.Step) error {
 		return proof.Refuse("%v", err)
 	}
 	if step.Action == replication.ActionRecord && !reflect.DeepEqual(now.Record, step.Was) {
-		return proof.Refuse("the record of revision %d differs from that of the decision", now.Record.Revision)
+		return proof.Refuse("the record of revision %d differs from the record of the decision", now.Record.Revision)
 	}
 	return e.effect(ctx, step, now)
 }

@@ -226,7 +226,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 			_, at, err := records.Observe(t.Context(), b.api, b.Owner)
 			assert.NilError(t, err)
 			assert.NilError(t, records.Write(t.Context(), b.Cluster, at, r))
-		}, "differs from that of the decision"},
+		}, "differs from the record of the decision"},
 		"the record is gone": {order(replication.ActionServe, 0), func(t *testing.T, b *bench) {
 			assert.NilError(t, b.api.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "db-replication"}}))
 		}, "revision 0"},

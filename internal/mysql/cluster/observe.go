@@ -60,7 +60,7 @@ type Observation struct {
 	decided  replication.Decision // result of Decide
 }
 
-// pod is a pod of a database, which may be missing.
+// pod is a pod of a database. The pod may be missing.
 type pod struct {
 	client.Pod
 

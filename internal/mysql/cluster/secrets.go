@@ -160,8 +160,8 @@ func (k *keeper) authority(mc *mysqlv1.MySQLCluster) database.Pair {
 	return authority(k.secrets.Known(secretKey(mc, suffixCA)))
 }
 
-// leafOf describes the certificate in a Secret. It is the certificate of pods that make backups, or that of all
-// members, which use it as servers and as clients of each other.
+// leafOf describes the certificate in a Secret. Pods that make backups use one certificate. All members share another
+// certificate, as servers and as clients of each other.
 func leafOf(mc *mysqlv1.MySQLCluster, suffix string) database.Leaf {
 	if suffix == suffixBackupTLS {
 		return database.Leaf{Name: "backup", Client: true}

@@ -696,8 +696,8 @@ func TestChoice(t *testing.T) {
 	d := Decide(wanted, o)
 	assert.Equal(t, d.Model.Token, "")
 	assert.DeepEqual(t, d.Model.Notes, []string{
-		"member 1 alone has a:1, and lacks a:2-3: to continue with its data, set spec.replication.acceptLoss to " + twoCopiesToken,
-		"member 2 alone has a:2-3, and lacks a:1: to continue with its data, set spec.replication.acceptLoss to 4-9-s1-2-" + twoCopiesToken[len("4-9-s1-1-"):],
+		"only member 1 has the transactions a:1, and it lacks a:2-3: to continue with its data, set spec.replication.acceptLoss to " + twoCopiesToken,
+		"only member 2 has the transactions a:2-3, and it lacks a:1: to continue with its data, set spec.replication.acceptLoss to 4-9-s1-2-" + twoCopiesToken[len("4-9-s1-1-"):],
 	})
 	silent(&o.Members[3]) // the data of the voter may still exist
 	d = Decide(wanted, o)

@@ -91,7 +91,7 @@ func (c *cluster) choose(left []Member) *Decision {
 			}
 		}
 		all = append(all, m.Ordinal)
-		c.notes = append(c.notes, fmt.Sprintf("member %d alone has %s, and lacks %s: to continue with its data, set spec.replication.acceptLoss to %s", m.Ordinal,
+		c.notes = append(c.notes, fmt.Sprintf("only member %d has the transactions %s, and it lacks %s: to continue with its data, set spec.replication.acceptLoss to %s", m.Ordinal,
 			m.Received.Without(others).brief(), others.Without(m.Received).brief(), token))
 	}
 	return c.say(StateLost, "none of the copies (of members %v) has all transactions: set acceptLoss to a value in status.notes", all)

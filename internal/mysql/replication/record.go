@@ -215,7 +215,7 @@ type Want struct {
 	WhenAlone WhenAlone
 	// Manual reports whether only a user starts a failover.
 	Manual bool
-	// Members is the maximum number of members. The primary refuses the ordinals below it that have no pod, too,
+	// Members is the maximum number of members. The primary also refuses ordinals below Members that have no pod,
 	// because the server of a removed pod may still run and acknowledge.
 	Members int
 	// MaxVoters limits the number of voters: 2 of three members.

@@ -20,8 +20,8 @@ const (
 
 var errRefused = errors.New("refused")
 
-// mMember is a member with its agent. Transactions are bits. written has the transactions in the binary log; received
-// also has those in the relay log. restart keeps only the persistent fields.
+// mMember is a member with its agent. Transactions are bits. written has the transactions in the binary log. received
+// has the transactions in the binary log and in the relay log. restart keeps only the persistent fields.
 type mMember struct {
 	up                         bool
 	outdated                   bool

@@ -63,7 +63,7 @@ func pack(r *remembered) (*packed, error) {
 
 // size returns the approximate size in memory.
 func (p *packed) size() int {
-	const component = 200 // for the name and the digests
+	const component = 200 // bytes for the name and the digests of a component
 	return len(p.lines) + len(p.components)*component
 }
 

@@ -93,7 +93,7 @@ func Parse(data []byte) (*dsv1.DataService, error) {
 	return ds, nil
 }
 
-// isEmbedded reports whether a name in a path of encoding/json is that of an embedded struct, and not of a field of the resource.
+// isEmbedded reports whether a name in a path of encoding/json belongs to an embedded struct instead of a field of the resource.
 func isEmbedded(name string) bool { return name != "" && name[0] >= 'A' && name[0] <= 'Z' }
 
 // Objects returns all objects that the operator would apply, in order. Generated credentials are placeholders. The owner's UID is empty

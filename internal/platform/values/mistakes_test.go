@@ -127,7 +127,7 @@ func TestEveryCheckRefusesSomething(t *testing.T) {
 	}
 }
 
-// Errors in other fields than those of a service are reported, too. An empty field means that no error is expected.
+// Errors in fields outside of a service are reported, too. An empty field means that no error is expected.
 func TestMistakesElsewhere(t *testing.T) {
 	t.Parallel()
 	const (

@@ -129,8 +129,8 @@ func (f *Facts) firstBackup(b *backupv1.DataBackup) *Diagnosis {
 	return d
 }
 
-// others returns further causes for the diagnosis of a whole DataService: those of its broken components except the named component, and
-// those of its backups.
+// others returns further causes for the diagnosis of a whole DataService: the causes of its broken components except the named component,
+// and the causes of its backups.
 func (f *Facts) others(d *Diagnosis, named string) []string {
 	if f.Component != "" || f.Resource != nil || !d.Wrong {
 		return nil

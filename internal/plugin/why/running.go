@@ -85,7 +85,7 @@ func (f *Facts) claim() (health.Culprit, string) {
 		case o.GetDeletionTimestamp() != nil:
 			// The operator will report the same reason and the same beginning of the message after it has observed the
 			// deletion.
-			culprit.Reason, culprit.Message = dsv1.ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as no pod uses it"
+			culprit.Reason, culprit.Message = dsv1.ReasonVolumeBeingDeleted, "it was deleted, and its volume is deleted as soon as no pod uses it"
 		case phase == string(corev1.ClaimPending) && f.Now.Sub(o.GetCreationTimestamp().Time) > binds:
 			culprit.Reason, culprit.Message = f.unbound(o.GetName())
 		default:

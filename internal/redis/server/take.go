@@ -108,7 +108,7 @@ func (t *executor) take(ctx context.Context) error {
 	return err
 }
 
-// refused records that a step with an interval was not sent.
+// refused records that a step was not sent. So the step may be sent again before its interval has passed.
 func (s *Servers) refused(cluster string, access Access, step topology.Step) {
 	p := s.peer(cluster, access, step.Node.UID, step.Node.IP)
 	s.mu.Lock()

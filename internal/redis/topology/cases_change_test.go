@@ -227,7 +227,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// stuck makes pods outdated pods whose servers end again and again.
+// stuck makes pods outdated, and their servers end again and again.
 func stuck(pods ...string) edit {
 	return func(s *scene) {
 		lost(time.Hour, pods...)(s)

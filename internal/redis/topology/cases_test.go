@@ -248,7 +248,9 @@ func givenUp(s *scene) {
 	s.record.GivenUp, s.wanted.Consent, s.record.Consents = []string{id}, []string{id}, []string{id}
 }
 
-// A replica must prove its history before it replaces a master without the master's agreement.
+// A replica replaces a lost master without a user's consent only in two cases (see candidate): its data belongs to the
+// recorded history of the shard and its link lasted until the loss, or the master's data is lost and all other pods of
+// the shard were reached.
 func TestProofsOfHistory(t *testing.T) {
 	gone, again, unreached := lost(time.Hour, "a-1-0"), restarted("a-1-1", 3), everywhere("a-1-0", func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
 	strange := on("a-1-1", func(n *Node) { n.Replication.ID = "history-a-0-0" })
@@ -290,10 +292,10 @@ func TestProofsOfHistory(t *testing.T) {
 			on("a-1-0", func(n *Node) { n.Replication.ID = "history-after-the-backlog" }), down(2*time.Hour)),
 		row("its master restarted, and it had been cut off before", Complete, "", "Wait", "a-1-1 has no link", restarted("a-1-0", 0), down(time.Hour)),
 		row("both restarted, the master without keys and elsewhere", Complete, "", "Wait", "The operator changes neither a-1-1 nor its pod", restarted("a-1-0", 0), again, elsewhere("a-1-1")),
-		row("its master restarted with one key, and elsewhere", Complete, PhaseFailed, "Wait", "a-1-1 has 7: a-1-0 may have lost data", doubtful(1), elsewhere("a-1-1")),
-		row("the same while it copies from somewhere", Complete, "", "Wait", "a-1-1 has 7: a-1-0 may have lost data", doubtful(0), elsewhere("a-1-1"), syncing("a-1-1")),
-		row("the same where it is, named though nothing is to be done", Complete, "", "Wait", "a-1-1 has 7: a-1-0 may have lost data", doubtful(1)),
-		row("the same with another history recorded", Complete, "", "Wait", "a-1-1 has 7: a-1-0 may have lost data", doubtful(1), elsewhere("a-1-1"),
+		row("its master restarted with one key, and elsewhere", Complete, PhaseFailed, "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", doubtful(1), elsewhere("a-1-1")),
+		row("the same while it copies from somewhere", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", doubtful(0), elsewhere("a-1-1"), syncing("a-1-1")),
+		row("the same where it is, named though nothing is to be done", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", doubtful(1)),
+		row("the same with another history recorded", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", doubtful(1), elsewhere("a-1-1"),
 			func(s *scene) {
 				s.record.Histories[1] = History{Node: idOf("a-1-0"), Run: "run-before", Repl: "history-before"}
 			}),
@@ -308,8 +310,8 @@ func TestProofsOfHistory(t *testing.T) {
 		row("its replica takes its place where a person gave up what it has", Complete, "", "Failover FORCE a-1-1", "was given up", closedSince(8, time.Hour, 10*time.Minute), consent(idOf("a-1-0"))),
 		row("a replica that had its link to the end may copy, with more keys", Complete, "", "Replicate a-1-1", "let a-1-0 accept its replica a-1-1", closedSince(5, time.Hour, time.Hour-20*time.Second)),
 		row("so may one that lost it before", Complete, "", "Replicate a-1-1", "", closedSince(5, time.Hour, 2*time.Hour)),
-		row("but not from a master without keys", Complete, "", "Wait", "a-1-1 has 7: a-1-0 may have lost data", closedSince(0, time.Hour, time.Hour)),
-		row("nor where nothing is noted, with more keys", Complete, "", "Wait", "a-1-1 has 7: a-1-0 may have lost data", closedSince(5, time.Hour, time.Hour), noted(0)),
+		row("but not from a master without keys", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(0, time.Hour, time.Hour)),
+		row("nor where nothing is noted, with more keys", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(5, time.Hour, time.Hour), noted(0)),
 		row("nor while a third pod may have more, and no other had its link to the end", Complete, "", "Wait", "a-1-2 has an unknown number", third, closedSince(8, time.Hour, 2*time.Hour), lost(time.Hour, "a-1-2")),
 		row("where one had it, a third pod proves nothing", Complete, "", "Replicate a-1-1", "", third, closedSince(8, time.Hour, time.Hour), lost(time.Hour, "a-1-2")),
 		row("once its replica has its data, its epoch is not older any more", Complete, "", "BumpEpoch a-1-0", "its volume was put back", restarted("a-1-0", 5), older,

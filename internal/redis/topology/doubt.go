@@ -145,9 +145,9 @@ func (c *cluster) doubt(master, holder *Node) {
 	if c.doubts[id] != "" {
 		return
 	}
-	has := fmt.Sprintf("%d", holder.Keys)
+	has := fmt.Sprintf("%d keys", holder.Keys)
 	if !holder.Reached {
-		has = "an unknown number"
+		has = "an unknown number of keys"
 	}
 	text := fmt.Sprintf("%s has %d keys since it restarted, and its replica %s has %s: %s may have lost data. "+
 		"The operator changes neither %s nor its pod. If the data of %s is right, annotate accept-data-loss: %q",

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// fail records the failure of a step on the pod that it acts on.
+// fail records the failure of a step on the pod on which the step acts.
 func (s *scene) fail(step Step) {
 	for _, one := range step.Batch {
 		s.fail(one)

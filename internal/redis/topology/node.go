@@ -90,7 +90,7 @@ type Node struct {
 	// Linked is the time until which a replica was linked before its server started, as noted in a file on its volume.
 	// It is zero while the replica is linked.
 	Linked time.Time
-	// Kept is the size in MiB of the former files on the volume, which are kept for users, when the server started.
+	// Kept is the size in MiB, at the start of the server, of former files that are kept on the volume for users.
 	Kept int64
 	// Unsaved reports whether the node cannot write its append-only file: acknowledged writes would be lost when the node stops.
 	Unsaved bool

@@ -84,7 +84,7 @@ func (c *cluster) openSlots() []Step {
 	} else if s.Action == ActionMoveSlots {
 		return []Step{c.move(c.byID[s.Node.ID], c.byID[s.Target.ID], s.Slots, "finish moving")}
 	}
-	first[0].Message += fmt.Sprintf("; the same for %d more slots", first[0].Slots.Len()-1)
+	first[0].Message += fmt.Sprintf("; the step also changes %d more slots", first[0].Slots.Len()-1)
 	return first
 }
 
@@ -139,13 +139,13 @@ func (c *cluster) repairWith(o openSlot, target *Node, moving bool) []Step {
 	source, importing := target.self().Importing[o.slot]
 	switch {
 	case !importing && targetKeys == 0 && c.strangers(o, target) == "":
-		return c.mark(o.owner, o.slot, "STABLE", nil, "nothing was moved yet")
+		return c.mark(o.owner, o.slot, "STABLE", nil, "no key of the slot was moved yet")
 	case !moving && ownerKeys == 0 && targetKeys == 0:
-		return c.mark(target, o.slot, "STABLE", nil, "there is nothing to move")
+		return c.mark(target, o.slot, "STABLE", nil, "no key of the slot is left to move")
 	case source != o.owner.ID:
 		return c.importFrom(target, o)
 	case !moving || o.owner.self().Migrating[o.slot] != target.ID:
-		return c.mark(o.owner, o.slot, "MIGRATING", target, "its move was interrupted")
+		return c.mark(o.owner, o.slot, "MIGRATING", target, "the move of the slot was interrupted")
 	case !c.backed(o.owner) || !c.backed(target):
 		return nil
 	}
@@ -195,7 +195,7 @@ func (c *cluster) dropCopies(o openSlot) []Step {
 		}
 	}
 	if holder == nil {
-		return c.mark(o.owner, o.slot, "STABLE", nil, "the owner has all keys")
+		return c.mark(o.owner, o.slot, "STABLE", nil, "the owner has all keys of the slot")
 	}
 	return []Step{c.moveBack(o.owner, holder, SlotSet{{o.slot, o.slot}})}
 }
@@ -260,15 +260,16 @@ func (c *cluster) importFrom(target *Node, o openSlot) []Step {
 		return []Step{{Action: ActionAssignSlot, On: []Place{target.place()}, Node: target.place(), ID: o.owner.ID, Slots: SlotSet{{o.slot, o.slot}},
 			Message: fmt.Sprintf("correct the view of %s: %s owns slot %d", target.Pod, o.owner.Pod, o.slot)}}
 	}
-	return c.mark(target, o.slot, "IMPORTING", o.owner, o.owner.Pod+" is its owner now")
+	return c.mark(target, o.slot, "IMPORTING", o.owner, o.owner.Pod+" owns the slot now")
 }
 
 func (c *cluster) mark(n *Node, slot int, mode string, peer *Node, why string) []Step {
 	s := Step{Action: ActionMarkSlot, Node: n.place(), Slots: SlotSet{{slot, slot}}, Mode: mode,
-		Message: fmt.Sprintf("mark slot %d on %s as %s: %s", slot, n.Pod, mode, why)}
+		Message: fmt.Sprintf("mark slot %d on %s as stable: %s", slot, n.Pod, why)}
 	if peer != nil {
+		direction := map[string]string{"IMPORTING": "importing from", "MIGRATING": "migrating to"}[mode]
 		s.ID, s.Target = peer.ID, peer.place()
-		s.Message = fmt.Sprintf("mark slot %d on %s as %s %s: %s", slot, n.Pod, mode, peer.Pod, why)
+		s.Message = fmt.Sprintf("mark slot %d on %s as %s %s: %s", slot, n.Pod, direction, peer.Pod, why)
 	}
 	return []Step{s}
 }

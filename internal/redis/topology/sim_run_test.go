@@ -229,8 +229,8 @@ func slicesContains(pods map[string]*pod, s *server, shard int) bool {
 	return false
 }
 
-// seeds returns the seeds of the model test. Their number is few, half of that in the gate, or REDIS_MODEL_RUNS.
-// REDIS_MODEL_SEED selects a single seed.
+// seeds returns the seeds of the model test: few of them, or half of few in the short form. REDIS_MODEL_RUNS sets another
+// number. REDIS_MODEL_SEED selects a single seed.
 func seeds(t *testing.T, few int) []uint64 {
 	t.Helper()
 	if text := os.Getenv("REDIS_MODEL_SEED"); text != "" {

@@ -28,7 +28,7 @@ const (
 	ActionMarkSlot   Action = "MarkSlot"   // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
 	ActionAssignSlot Action = "AssignSlot" // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
 	ActionDropSlots  Action = "DropSlots"  // CLUSTER DELSLOTS Slots on Node, which was given up and has returned; the members On own the slots
-	ActionFlush      Action = "Flush"      // FLUSHALL on Node, a stale copy: it owns nothing, and those of On own all slots
+	ActionFlush      Action = "Flush"      // FLUSHALL on Node, a stale copy: it owns nothing, and the members On own all slots
 	ActionFunctions  Action = "Functions"  // FUNCTION DUMP of Node restored on Target
 	ActionConfigure  Action = "Configure"  // CONFIG SET Settings on Node
 	ActionDeletePod  Action = "DeletePod"  // its StatefulSet creates the pod again

@@ -44,9 +44,9 @@ func TestOpenSlotsTogether(t *testing.T) {
 		says   string
 	}{
 		{"one end alone, without keys", open(nil, []int{100, 101, 150}, nil), ActionMarkSlot, "100-101,150",
-			"mark slot 100 on a-2-0 as STABLE: there is nothing to move; the same for 2 more slots"},
+			"mark slot 100 on a-2-0 as stable: no key of the slot is left to move; the step also changes 2 more slots"},
 		{"one end alone, some with keys", open(nil, []int{100, 101, 150}, map[int]map[string]int64{101: some}), ActionMarkSlot, "100,150",
-			"mark slot 100 on a-2-0 as STABLE: there is nothing to move; the same for 1 more slots"},
+			"mark slot 100 on a-2-0 as stable: no key of the slot is left to move; the step also changes 1 more slots"},
 		{"both ends", open([]int{100, 101, 102}, []int{100, 101, 102}, map[int]map[string]int64{101: some}), ActionMoveSlots, "100-102",
 			"finish moving 3 slots (100-102) from a-0-0 to a-2-0"},
 	} {

@@ -229,7 +229,7 @@ func (c *cluster) whyNoHeir(r *Node, id string) string {
 	case !c.historyOf(id).follows(r):
 		return "its keys may be of another master"
 	case c.stayedUntil(r, c.silence(id)):
-		return "not all pods of its shard were asked"
+		return "not all pods of its shard were reached"
 	}
 	return fmt.Sprintf("was out of sync for %s when its master was lost", max(r.Replication.LinkDown-c.silence(id), time.Second).Round(time.Second))
 }

@@ -76,7 +76,7 @@ type ack struct {
 func NewLedger(t testing.TB, client *redis.ClusterClient, name string, wait bool) *Ledger {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &Ledger{t: t, client: client, wait: wait, stop: stop}
-	for i := range 96 { // so that each of up to 8 shards has keys, and so do moved slots
+	for i := range 96 { // so many that each of up to 8 shards has keys, and moved slots have keys, too
 		l.keys = append(l.keys, &entry{key: fmt.Sprintf("%s-%d", name, i)})
 	}
 	const writers = 4

@@ -181,8 +181,8 @@ func (n *Network) Next() string {
 // Release makes the network available to other processes.
 func (n *Network) Release() error { return n.claim.Close() }
 
-// Program returns the path of a program that make builds. The program's folder is the value of an environment variable, which make test
-// sets, or else the folder below bin/tools in which make builds the program.
+// Program returns the path of a program that make builds. The program's folder is the value of an environment variable that make test
+// sets. If the variable is not set, it is the folder below bin/tools in which make builds the program.
 func Program(variable, tools, name string) (string, error) {
 	folder := os.Getenv(variable)
 	if folder == "" {

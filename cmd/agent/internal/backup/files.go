@@ -92,7 +92,7 @@ func (r *run) unfit() (string, error) {
 	case r.options.Server.IsSocket():
 		return "the address of the server is a socket, and a copy needs host and port", nil
 	case !maySend(v, image):
-		return fmt.Sprintf("the server runs version %s, and the image of the backup has %s: restart the pod of the database, so that both have the same version", v.Text, image.Text), nil
+		return fmt.Sprintf("the server runs version %s, and the image of the backup has version %s: restart the pod of the database, so that both have the same version", v.Text, image.Text), nil
 	}
 	plugin, err := r.conn.Value("SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'")
 	if err != nil {

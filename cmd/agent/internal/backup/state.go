@@ -67,8 +67,8 @@ const accountTries = 30
 const accountStatements = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_create_user', 'Com_alter_user', 'Com_rename_user', 'Com_drop_user', 'Com_grant', 'Com_revoke', 'Com_revoke_all', 'Com_set_password', " +
 	"'Com_create_role', 'Com_drop_role', 'Com_grant_roles', 'Com_revoke_roles', 'Com_grant_role', 'Com_revoke_role', 'Com_alter_user_default_role', 'Com_set_default_role')"
 
-// beginAccounts reads all accounts before a dump begins. areSame fails with errAccounts if an account has changed since then. If areSame
-// succeeds after the dump's position was fixed, the accounts are those at the position.
+// beginAccounts reads all accounts before a dump begins. areSame fails with errAccounts if an account has changed since then. So if areSame
+// succeeds after the dump's position was fixed, no account changed between the read and the position.
 func (r *run) beginAccounts() (found accounts, areSame func() error, err error) {
 	ran, err := r.conn.Rows(accountStatements)
 	if err != nil {

@@ -236,7 +236,7 @@ func (a *archive) failed(err error) error {
 	case mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG:
 		return contract.Errorf(contract.ReasonGap, "server %s cannot send %s from offset %d: %w", a.Server.Address, a.file, a.tracker.Offset, err)
 	case mysql.ER_ACCESS_DENIED_ERROR, mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR:
-		return contract.Errorf(contract.ReasonAccessDenied, "read the binary log of server %s as %s: %w", a.Server.Address, a.Server.User, err)
+		return contract.Errorf(contract.ReasonAccessDenied, "read the binary log of server %s as user %s: %w", a.Server.Address, a.Server.User, err)
 	}
 	return contract.Errorf(contract.ReasonServerUnreachable, "read the binary log of server %s: %w", a.Server.Address, err)
 }

@@ -62,7 +62,8 @@ type Event struct {
 type Tracker struct {
 	// Offset is the offset of the next event.
 	Offset uint64
-	// Original: the commit times are those of the server that committed the transactions first.
+	// Original selects the commit time on the server that committed a transaction first, instead of the commit time on
+	// the server that wrote this log.
 	Original bool
 
 	checksum bool

@@ -254,7 +254,7 @@ func (e *Entry) Describe() contract.Backup {
 	return b
 }
 
-// longestRun is the maximum duration of a backup, which is the deadline of Jobs.
+// longestRun is the maximum duration of a backup: the deadline of its Job.
 const longestRun = 24 * time.Hour
 
 // Sweep removes the leftovers of failed runs: objects of backups without a manifest, and unfinished uploads. The caller must hold the
@@ -268,8 +268,8 @@ func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) 
 	return append(removed, more...), err
 }
 
-// SweepOld removes the leftovers of failed runs without the server's lock. It removes only those of runs that began more than longestRun
-// ago, because these have ended.
+// SweepOld removes the leftovers of failed runs without the server's lock. It skips runs that began less than longestRun ago, because
+// these may not have ended.
 func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	old := func(id string) bool {
 		began, err := manifest.Time(id)

@@ -123,7 +123,7 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	}
 	help, err := exec.CommandContext(ctx, program, "--no-defaults", "--help").Output()
 	if err != nil {
-		return nil, contract.Errorf(contract.ReasonDumpFailed, "ask %s for its options: %w", program, err)
+		return nil, contract.Errorf(contract.ReasonDumpFailed, "read the options of program %s: %w", program, err)
 	}
 	if o.Conn != nil && !hasInitCommand(tool, string(help)) {
 		if err := o.readsWhole(); err != nil {

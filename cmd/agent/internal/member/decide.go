@@ -218,11 +218,11 @@ func (d Decision) join(s Situation) Decision {
 		}
 		switch m := answer.Members[i]; {
 		case m.Name != "":
-			return refuse(fmt.Sprintf("member %s has been started before, as %s", id, m.Name))
+			return refuse(fmt.Sprintf("member %s was started before under the name %s", id, m.Name))
 		case !m.Learner:
 			return refuse(fmt.Sprintf("member %s is not a learner", id))
 		case !slices.Contains(m.PeerURLs, s.PeerURL):
-			return refuse(fmt.Sprintf("member %s has the address %v, and this pod has %s", id, m.PeerURLs, s.PeerURL))
+			return refuse(fmt.Sprintf("member %s has the address %v, and this pod has the address %s", id, m.PeerURLs, s.PeerURL))
 		}
 		members = answer.Members
 	}

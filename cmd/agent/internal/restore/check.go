@@ -45,7 +45,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 		if problem := problems[name]; problem != "" {
 			broken = append(broken, name+": "+problem)
 		} else if want, ok := rows[name]; rows != nil && (!ok || want != n) {
-			wrong = append(wrong, fmt.Sprintf("%s has %d rows, and %d in the manifest", name, n, want))
+			wrong = append(wrong, fmt.Sprintf("%s has %d rows, but %d rows in the manifest", name, n, want))
 		}
 	}
 	for name := range rows {

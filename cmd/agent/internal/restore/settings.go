@@ -57,7 +57,7 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 		differ = append(differ, fmt.Sprintf("system_time_zone (TZ=%s, was %s)", os.Getenv("TZ"), zone.Name))
 	}
 	if len(differ) > 0 && !scratch {
-		s.Warnings = []string{"the configuration of the database differs from that of the backup's database: " + strings.Join(differ, ", ")}
+		s.Warnings = []string{"the configuration of the database differs from the configuration of the backup's database: " + strings.Join(differ, ", ")}
 	}
 	return s, nil
 }

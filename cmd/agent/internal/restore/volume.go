@@ -181,7 +181,7 @@ func Compatible(s Source, p Programs) error {
 		return contract.Errorf(contract.ReasonRefused, "backup %s is of %s %s, the image has %s %s: use an image of the same kind", s.Backup.ID, from.Flavour, from.Text, p.Version.Flavour, p.Version.Text)
 	}
 	if from.Major > p.Version.Major || from.Major == p.Version.Major && from.Minor > p.Version.Minor {
-		return contract.Errorf(contract.ReasonRefused, "backup %s is of the newer version %s, the image has %s: use an image of that version, or a newer one", s.Backup.ID, from.Text, p.Version.Text)
+		return contract.Errorf(contract.ReasonRefused, "backup %s is of the newer version %s, the image has version %s: use an image of that version, or a newer one", s.Backup.ID, from.Text, p.Version.Text)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func EtcdTools(t testing.TB, series string) string {
 	return folder
 }
 
-// StartEtcd starts the etcd of a release series on data, which may be empty. It waits until etcd answers.
+// StartEtcd starts etcd of the given release series. The folder data may be empty. StartEtcd waits until etcd answers.
 func StartEtcd(t testing.TB, series, data string) *Etcd {
 	t.Helper()
 	e := &Etcd{T: t, Endpoint: fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)), Data: data}

@@ -60,7 +60,7 @@ func (s *RedisServer) settings() string {
 }
 
 // Up starts the server's process and waits until the process has read its data. If the port is in use, Up selects
-// another port. It may do so even for a restart, because nodes gossip their addresses.
+// another port. A restarted server may get another port, too, because nodes gossip their addresses.
 func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {

@@ -164,8 +164,8 @@ func short(text string) string {
 	return text
 }
 
-// silent is a server's error about a statement with a password or with rows. The message omits the text of the error, which may quote the password or
-// the rows.
+// silent is a server's error about a statement with a password or with rows. The message omits the error's text, because the
+// text may quote the password or the rows.
 type silent struct{ error }
 
 func (s silent) Error() string {

@@ -164,7 +164,7 @@ func (c *Conn) Limit(until time.Time) error { return c.conn.SetDeadline(until) }
 func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 	r, err := c.conn.Execute(statement, args...)
 	if err != nil {
-		return nil, failed(c.options, "ask", about(statement, err))
+		return nil, failed(c.options, "query", about(statement, err))
 	}
 	defer r.Close()
 	if r.Resultset == nil {
@@ -176,7 +176,7 @@ func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 		for j := range rows[i] {
 			value, err := r.GetString(i, j)
 			if err != nil {
-				return nil, failed(c.options, "ask", about(statement, err))
+				return nil, failed(c.options, "query", about(statement, err))
 			}
 			rows[i][j] = strings.Clone(value) // Close reuses the memory of the result
 		}
@@ -188,7 +188,7 @@ func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 func (c *Conn) Named(statement string) (map[string]string, error) {
 	r, err := c.conn.Execute(statement)
 	if err != nil {
-		return nil, failed(c.options, "ask", about(statement, err))
+		return nil, failed(c.options, "query", about(statement, err))
 	}
 	defer r.Close()
 	if r.Resultset == nil || r.RowNumber() == 0 {
@@ -198,7 +198,7 @@ func (c *Conn) Named(statement string) (map[string]string, error) {
 	for j, field := range r.Fields {
 		value, err := r.GetString(0, j)
 		if err != nil {
-			return nil, failed(c.options, "ask", about(statement, err))
+			return nil, failed(c.options, "query", about(statement, err))
 		}
 		row[string(field.Name)] = strings.Clone(value)
 	}
@@ -256,7 +256,7 @@ const accessDeniedNoPassword = 1698
 
 // failed wraps an error with the attempted action, and sets its reason.
 func failed(o Options, did string, err error) error {
-	what := fmt.Sprintf("%s server %s as %s", did, o.Address, o.User)
+	what := fmt.Sprintf("%s server %s as user %s", did, o.Address, o.User)
 	switch Code(err) {
 	case mysql.ER_ACCESS_DENIED_ERROR, accessDeniedNoPassword, mysql.ER_DBACCESS_DENIED_ERROR, mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR,
 		mysql.ER_HOST_NOT_PRIVILEGED, 3118, 4151, 1820:

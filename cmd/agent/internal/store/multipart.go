@@ -78,7 +78,7 @@ func (s *S3) complete(ctx context.Context, name, upload string, parts []minio.Co
 	case statErr != nil:
 		return statErr
 	case info.Size != size:
-		return contract.Errorf(contract.ReasonDamaged, "write %s to %s: %d bytes were sent, but the object has %d", name, s, size, info.Size)
+		return contract.Errorf(contract.ReasonDamaged, "write %s to %s: %d bytes were sent, but the object has %d bytes", name, s, size, info.Size)
 	}
 	return nil
 }

@@ -125,11 +125,11 @@ func (c Cluster) describe(ctx context.Context, client *clientv3.Client, m *manif
 	defer cancel()
 	state, err := client.Status(ctx, c.Endpoint)
 	if err != nil {
-		return c.failed("ask", err)
+		return c.failed("query", err)
 	}
 	latest, err := client.Get(ctx, "\x00")
 	if err != nil {
-		return c.failed("ask for the latest revision of", err)
+		return c.failed("read the latest revision of", err)
 	}
 	m.Server = manifest.Server{Version: state.Version, Flavour: Flavour, UUID: fmt.Sprintf("%x", state.Header.ClusterId)}
 	m.Revision, m.Tool = latest.Header.Revision, "etcd"

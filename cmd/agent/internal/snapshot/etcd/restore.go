@@ -120,7 +120,7 @@ func findProgram(ctx context.Context, s restore.Source) (program, error) {
 		return program{}, err
 	}
 	if newer, image := isNewer(ctx, b.Server.Version, path); newer {
-		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
+		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has etcd %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
 	}
 	help, _ := exec.CommandContext(ctx, path, "snapshot", "restore", "--help").CombinedOutput() // if the program fails, it counts as a program without the flag
 	return program{path, strings.Contains(string(help), "--bump-revision")}, nil

@@ -43,8 +43,8 @@ func (c Cluster) stream(ctx context.Context, client *clientv3.Client, to io.Writ
 	return nil
 }
 
-// fromMember reads the data of a member. It fails if the member sends nothing for too long. Its errors have the reason of a failed member,
-// which distinguishes them from failures of the store.
+// fromMember reads the data of a member. It fails if the member sends nothing for too long. The reason of its errors shows that the member
+// failed, and not the store.
 type fromMember struct {
 	c        Cluster
 	ctx      context.Context

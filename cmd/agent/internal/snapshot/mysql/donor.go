@@ -64,7 +64,7 @@ func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysq
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return answer, contract.Errorf(contract.ReasonServerUnreachable, "ask the agent of member %d for %s: %w", ordinal, path, err)
+		return answer, contract.Errorf(contract.ReasonServerUnreachable, "query the agent of member %d for %s: %w", ordinal, path, err)
 	}
 	defer response.Body.Close()
 	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer)
@@ -76,7 +76,7 @@ func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysq
 	default:
 		return answer, nil
 	}
-	return answer, contract.Errorf(contract.ReasonServerUnreachable, "ask the agent of member %d for %s: %w", ordinal, path, err)
+	return answer, contract.Errorf(contract.ReasonServerUnreachable, "query the agent of member %d for %s: %w", ordinal, path, err)
 }
 
 // look returns the members whose servers answer, by ordinal, and the reasons why other members do not answer.

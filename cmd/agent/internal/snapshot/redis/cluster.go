@@ -103,7 +103,7 @@ func (s *servers) ask(ctx context.Context, address string) (answer, error) {
 	pipe := s.client(address).Pipeline()
 	nodes, all, keys := pipe.ClusterNodes(ctx), pipe.Info(ctx), pipe.DBSize(ctx)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return answer{}, failed("ask", address, err)
+		return answer{}, failed("query", address, err)
 	}
 	host, _, _ := net.SplitHostPort(address)
 	v, err := parseView(nodes.Val(), host)

@@ -30,7 +30,7 @@ const marker = "restoring"
 
 // Target is the volume of the first server of a shard of a new cluster.
 type Target struct {
-	// Volume is the root of the volume. Data is the folder in it with the data.
+	// Volume is the root of the volume. Data is the folder of the data on this volume.
 	Volume, Data string
 	// Shard is the number of the shard. Shards is the number of shards of the cluster.
 	Shard, Shards int

@@ -141,7 +141,8 @@ func agree(views []view) ([]shard, error) {
 // confirms fails unless a view names the same owners of slots as the view of the server by.
 func (v view) confirms(owners map[string]*shard, by string) error {
 	if v.own.open != "" {
-		return fmt.Errorf("a slot is being moved: server %s has %s", v.own.address, v.own.open)
+		slot, _, _ := strings.Cut(strings.Trim(v.own.open, "[]"), "-")
+		return fmt.Errorf("the move of slot %s has not ended: server %s has the mark %s; a backup starts only when no slot is moving", slot, v.own.address, v.own.open)
 	}
 	named := map[string]bool{}
 	for _, n := range v.nodes {

@@ -102,8 +102,8 @@ func TestAgree(t *testing.T) {
 		{"a replica knows an old owner", in("d", "b 10.0.0.2:1@2 master - 0 0 6 connected 0-8191", "b 10.0.0.2:1@2 slave a 0 0 6 connected"), "do not agree on the slots of node b"},
 		{"another epoch", in("b", "0 0 6", "0 0 7"), "do not agree on the slots of node b"},
 		{"equal epochs", in("", "0 0 6", "0 0 5"), "2 masters have 1 different config epochs"},
-		{"a slot leaves", in("a", "8192-16383", "8192-16383 [9000->-b]"), "server 10.0.0.1:1 has [9000->-b]"},
-		{"a slot comes", in("b", "0-8191", "0-8191 [9000-<-a]"), "server 10.0.0.2:1 has [9000-<-a]"},
+		{"a slot leaves", in("a", "8192-16383", "8192-16383 [9000->-b]"), "the move of slot 9000 has not ended: server 10.0.0.1:1 has the mark [9000->-b]"},
+		{"a slot comes", in("b", "0-8191", "0-8191 [9000-<-a]"), "the move of slot 9000 has not ended: server 10.0.0.2:1 has the mark [9000-<-a]"},
 	}
 	for _, test := range tests {
 		shards, err := agree(cluster(t, test.change))
