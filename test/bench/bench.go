@@ -20,7 +20,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -54,7 +53,7 @@ type bench struct {
 	network *process.Network // the operators' addresses
 
 	sample   *dsv1.DataService
-	objects  int      // objects of the sample, including credentials and the ConfigMap with the record of the database's data
+	objects  int      // objects of the sample, including credentials and the record of the database's data
 	services *tracker // every DataService
 	fleet    []*dsv1.DataService
 }
@@ -74,7 +73,7 @@ func newBench(ctx context.Context, c *cluster.Cluster, f flags) (*bench, error) 
 }
 
 func (b *bench) setUp(ctx context.Context) error {
-	if _, err := harness.Build(ctx, b.dir); err != nil {
+	if _, err := harness.Build(ctx, cluster.Root(), b.dir); err != nil {
 		return err
 	}
 	var deployment appsv1.Deployment
@@ -183,37 +182,6 @@ func cpuSeconds() float64 {
 	return seconds(usage.Utime) + seconds(usage.Stime)
 }
 
-// servicesPerNode is the number of DataServices that fit into the memory of a simulated node, with a reserve.
-const servicesPerNode = 15
-
-type flags struct {
-	runs int
-	// clusters is the number of RedisClusters of 6 in the section middleware.
-	clusters int
-	// large, pods and small size the section tenants: the number of RedisClusters, the pods of each, and the DataServices next to them.
-	large, pods, small int
-	only               []string
-	sizes              []int // numbers of DataServices in the section load, ascending
-}
-
-// most returns the maximum number of DataServices.
-func (f flags) most() int {
-	most := 0
-	for _, name := range f.only {
-		switch name {
-		case "load":
-			most = max(most, f.sizes[len(f.sizes)-1])
-		case "middleware":
-			most = max(most, middlewareServices)
-		case "status":
-			most = max(most, platforms)
-		case "tenants":
-			most = max(most, f.small)
-		}
-	}
-	return most
-}
-
 // section is one part of the benchmark; -only selects by name.
 type section struct {
 	name, title string
@@ -230,6 +198,7 @@ var sections = []section{
 	{"middleware", "RedisClusters with real servers beside DataServices", middleware{}.run, true},
 	{"tenants", "Small DataServices beside large RedisClusters", tenants{}.run, true},
 	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
+	{"against", "Beside the operator of another commit", against{}.run, true},
 }
 
 func main() {
@@ -243,61 +212,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
-}
-
-func parseFlags(args []string) (flags, error) {
-	var f flags
-	var names, usual []string
-	for _, s := range sections {
-		names = append(names, s.name)
-		if !s.asked {
-			usual = append(usual, s.name)
-		}
-	}
-	set := flag.NewFlagSet("bench", flag.ContinueOnError)
-	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
-	set.IntVar(&f.clusters, "clusters", 20, "how many RedisClusters the section middleware has")
-	set.IntVar(&f.large, "large", 8, "how many large RedisClusters the section tenants has")
-	set.IntVar(&f.pods, "pods", 300, "how many pods each of them has")
-	set.IntVar(&f.small, "small", 100, "how many small DataServices the section tenants has")
-	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but middleware, tenants and load)")
-	f.sizes = []int{100}
-	set.Func("sizes", "comma-separated numbers of DataServices of the section load (default: 100)", func(list string) (err error) {
-		f.sizes, err = parseSizes(list)
-		return err
-	})
-	if err := set.Parse(args); err != nil {
-		return f, err
-	}
-	if set.NArg() > 0 {
-		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
-	}
-	if min(f.runs, f.clusters, f.large, f.pods, f.small) < 1 {
-		return f, errors.New("-runs, -clusters, -large, -pods and -small must be at least 1")
-	}
-	f.only = usual
-	if *only != "" {
-		f.only = strings.Split(*only, ",")
-	}
-	for _, name := range f.only {
-		if !slices.Contains(names, name) {
-			return f, fmt.Errorf("there is no section %q: try %s", name, strings.Join(names, ", "))
-		}
-	}
-	return f, nil
-}
-
-func parseSizes(list string) (sizes []int, err error) {
-	const least = 2 // one DataService changes all the time (hot), and at least one does not
-	for text := range strings.SplitSeq(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < least {
-			return nil, fmt.Errorf("%q is no valid number of DataServices: want at least %d", text, least)
-		}
-		sizes = append(sizes, n)
-	}
-	slices.Sort(sizes)
-	return slices.Compact(sizes), nil
 }
 
 func run(ctx context.Context, f flags) (err error) {

@@ -166,6 +166,6 @@ func prepare(ctx context.Context, dir string) error {
 		runs = n
 	}
 	var err error
-	binary, err = harness.Build(ctx, dir)
+	binary, err = harness.Build(ctx, cluster.Root(), dir)
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
@@ -45,20 +43,28 @@ func Connect(ctx context.Context, config *rest.Config, owner string) (client.Wit
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	files, err := fs.Glob(crd.Files, "bases/*.yaml")
+	return api, InstallFrom(ctx, api, cluster.Root(), owner)
+}
+
+// InstallFrom installs the CRDs of a folder with the repository's files, as Install does.
+func InstallFrom(ctx context.Context, api client.Client, source, owner string) error {
+	files, err := filepath.Glob(filepath.Join(source, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("install CRDs: %s has none", source)
 	}
 	for _, file := range files {
 		definition := &unstructured.Unstructured{}
-		if err := ReadYAML("config/crd/"+file, &definition.Object); err != nil {
-			return nil, err
+		if err := readYAML(file, &definition.Object); err != nil {
+			return err
 		}
 		if err := Install(ctx, api, definition, owner); err != nil {
-			return nil, fmt.Errorf("install %s: %w", file, err)
+			return fmt.Errorf("install %s: %w", file, err)
 		}
 	}
-	return api, nil
+	return nil
 }
 
 // servedWithin bounds the time until the API server serves a CRD. The time exceeds it only if the API server hangs.
@@ -83,7 +89,11 @@ func Install(ctx context.Context, api client.Client, definition *unstructured.Un
 
 // ReadYAML reads a file of the repository.
 func ReadYAML(path string, into any) error {
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), path))
+	return readYAML(filepath.Join(cluster.Root(), path), into)
+}
+
+func readYAML(path string, into any) error {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}

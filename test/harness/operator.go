@@ -26,7 +26,6 @@ import (
 
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/test/cluster"
 )
 
 // Operator is an operator that runs in this process.
@@ -61,13 +60,13 @@ func Start(ctx context.Context, config *rest.Config, options manager.Options, re
 	return op, nil
 }
 
-// Build compiles the operator's binary as for a release, into a folder, and returns its path.
-func Build(ctx context.Context, dir string) (string, error) {
+// Build compiles the operator's binary as for a release, from a folder with the repository's files into another one, and returns its path.
+func Build(ctx context.Context, source, dir string) (string, error) {
 	binary := filepath.Join(dir, "manager")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
-	build.Dir, build.Env = cluster.Root(), append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the operator: %w\n%s", err, out)
+		return "", fmt.Errorf("build the operator of %s: %w\n%s", source, err, out)
 	}
 	return binary, nil
 }
