@@ -46,8 +46,11 @@ func lastRun(object *unstructured.Unstructured) string {
 
 // IsActive reports whether a run of a cron job is active.
 func IsActive(object *unstructured.Unstructured) bool {
+	if object.GetKind() != "CronJob" {
+		return false
+	}
 	active, _, _ := unstructured.NestedSlice(object.Object, "status", "active")
-	return object.GetKind() == "CronJob" && len(active) > 0
+	return len(active) > 0
 }
 
 // HeldRun returns a pod of a cron job's active run whose working container has ended while other containers still run,
@@ -55,7 +58,7 @@ func IsActive(object *unstructured.Unstructured) bool {
 // template. A mesh or another webhook may have added the other containers.
 func HeldRun(object *unstructured.Unstructured, pods []*corev1.Pod) (held *corev1.Pod, text string) {
 	job := &batchv1.CronJob{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil || !IsActive(object) {
+	if !IsActive(object) || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job) != nil {
 		return nil, ""
 	}
 	containers := job.Spec.JobTemplate.Spec.Template.Spec.Containers

@@ -18,11 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
@@ -134,4 +137,34 @@ func TestAChangedStatusIsLookedAt(t *testing.T) {
 	assert.Assert(t, p.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
 	assert.Assert(t, !p.Create(event.CreateEvent{Object: after}))
 	assert.Assert(t, !p.Delete(event.DeleteEvent{Object: after}))
+}
+
+// A controller drops the events of other kinds' objects, and keeps those of objects that have lost or got an owner of its kind.
+func TestOnlyOwnObjectsConcernAController(t *testing.T) {
+	t.Parallel()
+	of := func(kind string) client.Object {
+		o := object.Empty(object.ConfigMapKind)
+		if kind != "" {
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: dsv1.GroupVersion.String(), Kind: kind, Name: "platform", Controller: ptr.To(true)}})
+		}
+		return o
+	}
+	labelled := of("")
+	labelled.SetLabels(map[string]string{object.LabelInstance: "platform"})
+	p := NewReconciler(actor{}, metrics.SeriesOf(t.Name()), Parts{}).isConcerned()
+	for _, test := range []struct {
+		before, after client.Object
+		want          bool
+	}{
+		{of(dsv1.Kind), of(dsv1.Kind), true},
+		{of(dsv1.Kind), of("Another"), true},
+		{of(""), of(dsv1.Kind), true},
+		{labelled, of(""), true},
+		{of("Another"), of("Another"), false},
+		{of(""), of(""), false},
+	} {
+		assert.Equal(t, p.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}), test.want)
+	}
+	assert.Assert(t, p.Create(event.CreateEvent{Object: labelled}) && p.Delete(event.DeleteEvent{Object: of(dsv1.Kind)}))
+	assert.Assert(t, !p.Create(event.CreateEvent{Object: of("Another")}) && !p.Delete(event.DeleteEvent{Object: of("")}))
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -63,9 +64,9 @@ func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) e
 			SkipNameValidation:      &options.SkipNameValidation,
 		})
 	for _, gvk := range object.Kinds {
-		b = b.Watches(object.Empty(gvk), handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(ownedChanged()))
+		b = b.Watches(object.Empty(gvk), handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(r.isConcerned(), ownedChanged()))
 	}
-	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(podTroubled()))
+	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(r.isConcerned(), podTroubled()))
 	r.watchTurns(b)
 	if watcher, ok := any(r.kind).(Watcher); ok {
 		watcher.Watch(b)
@@ -78,7 +79,7 @@ func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) e
 // WatchChildren makes events of a resource's objects of another kind trigger a reconciliation of the resource. The API
 // server must serve the other kind. WatchChildren may be called after the start.
 func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
-	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), ownedChanged()))
+	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), r.isConcerned(), ownedChanged()))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", child.Kind, err)
 	}
@@ -93,4 +94,15 @@ func (r *Reconciler[T, O]) toResource(_ context.Context, obj client.Object) []ct
 		return nil
 	}
 	return []ctrl.Request{{NamespacedName: found}}
+}
+
+// isConcerned passes events of objects that belong to a resource of this kind. The controller of each kind receives the events of all
+// objects, and ownedChanged takes longer than this predicate.
+func (r *Reconciler[T, O]) isConcerned() predicate.Predicate {
+	belongs := func(obj client.Object) bool { return object.OwnerOf(r.kind.GVK().GroupKind(), obj).Name != "" }
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return belongs(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return belongs(e.ObjectNew) || belongs(e.ObjectOld) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return belongs(e.Object) },
+	}
 }
