@@ -13,10 +13,10 @@ import (
 )
 
 // The operator needs plans during changes. It keeps the most recently used plans uncompressed: about 0.5 MB for a whole platform with its
-// spec. It keeps other plans as compressed JSON, which has a fortieth of that size. The limits are in bytes, because the author of a
-// DataService determines the size of a plan.
+// spec, so one for each worker. It keeps all plans as compressed JSON, which has a fortieth of that size. The limits are in bytes, because
+// the author of a DataService determines the size of a plan.
 const (
-	openBytes   = 16 << 20
+	openBytes   = 4 << 20
 	packedBytes = 32 << 20
 )
 
@@ -55,9 +55,12 @@ func newMemory(openBytes, packedBytes int) *memory {
 	return m
 }
 
-// putAway packs a plan that leaves the cache of uncompressed plans. If a plan cannot be packed, it is rendered again
-// when the operator needs it.
+// putAway packs a plan that leaves the cache of uncompressed plans, unless its packed form is cached. If a plan cannot be
+// packed, it is rendered again when the operator needs it.
 func (m *memory) putAway(name types.NamespacedName, r *remembered) {
+	if known, ok := m.packed.Get(name); ok && known.holds(r) {
+		return
+	}
 	if packed, err := pack(r); err == nil {
 		m.packed.Add(name, packed, packed.size())
 	}
@@ -92,7 +95,9 @@ func (m *memory) renderings(name types.NamespacedName, uid types.UID) map[dsv1.C
 // add caches a plan. It replaces the previous plan of the DataService.
 func (m *memory) add(ds *dsv1.DataService, r *remembered) {
 	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
-	m.packed.Remove(name)
+	if known, ok := m.packed.Get(name); ok && !known.holds(r) {
+		m.packed.Remove(name)
+	}
 	size := object.SizeOf(&ds.Spec) // the components refer to the spec
 	for _, c := range r.plan.Components {
 		for _, obj := range c.Objects {

@@ -194,6 +194,33 @@ func TestAChangeIsRenderedAsAllIs(t *testing.T) {
 	}
 }
 
+// A plan is packed once, as often as it is read. After a change it is packed again.
+func TestAPlanIsPackedOnce(t *testing.T) {
+	t.Parallel()
+	renderer, err := render.New("v1.36.0")
+	assert.NilError(t, err)
+	p := NewPlanner(renderer, nil)
+	p.memory = newMemory(0, packedBytes) // too small for any plan
+	ds := &dsv1.DataService{}
+	ds.Name, ds.Namespace, ds.UID = "platform", "data", "uid"
+	packedAfter := func(spec string) *packed {
+		ds.Spec = dsv1.DataServiceSpec{}
+		assert.NilError(t, yaml.UnmarshalStrict([]byte(spec), &ds.Spec))
+		dsv1.SetDefaults(ds)
+		ds.Generation++
+		_, err := makePlan(p, ds)
+		assert.NilError(t, err)
+		found, _ := p.memory.packed.Get(types.NamespacedName{Namespace: "data", Name: "platform"})
+		return found
+	}
+	first := packedAfter("{eureka: {}, web: {}}")
+	assert.Assert(t, first != nil && packedAfter("{eureka: {}, web: {}, paused: true}") == first)
+	changed := packedAfter("{eureka: {image: new}, web: {}}")
+	assert.Assert(t, changed != nil && changed != first)
+	ds.UID = "another"
+	assert.Assert(t, packedAfter("{eureka: {image: new}, web: {}}") != changed)
+}
+
 // sharedWith returns the number of components whose objects are shared with the previous plan.
 func sharedWith(before, after *Plan) (n int) {
 	was := map[dsv1.ComponentName]*Component{}

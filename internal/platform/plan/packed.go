@@ -61,6 +61,19 @@ func pack(r *remembered) (*packed, error) {
 	return result, nil
 }
 
+// holds reports whether these are the objects of a plan: they were rendered for the same resource from the same inputs.
+func (p *packed) holds(r *remembered) bool {
+	if p.uid != r.uid || len(p.components) != len(r.inputs) {
+		return false
+	}
+	for i, c := range p.components {
+		if c.name != r.plan.Components[i].Name || c.input != r.inputs[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // size returns the approximate size in memory.
 func (p *packed) size() int {
 	const component = 200 // bytes for the name and the digests of a component
