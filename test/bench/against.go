@@ -146,6 +146,7 @@ func (against) create(ctx context.Context, o *operator, services []*dsv1.DataSer
 	}
 	return []measure{
 		{fmt.Sprintf("resident memory with %d, MiB", n), rests.rss, atMost(memoryRatio)},
+		{"of it not in the program's file, MiB", rests.anonymous, nil},
 		{fmt.Sprintf("live heap with %d, MiB", n), rests.heap, nil},
 		{"create: peak resident memory, MiB", created.used.peak, nil},
 		{"create: CPU for each object, ms", 1000 * created.used.cpu / float64(objects), atMost(cpuRatio)},

@@ -20,6 +20,7 @@ import (
 // usage holds the resources that a process used; sizes are in MiB.
 type usage struct {
 	rss, peak, heap, system float64
+	anonymous               float64 // rss without the pages of the program's file
 	cpu, reconciles         float64
 	queued, waited          float64 // DataServices that left the queue, and their total seconds in the queue
 	writes, reads, events   float64 // requests: PATCH, PUT and DELETE; GET; POST
@@ -36,7 +37,7 @@ func (u usage) since(before usage) usage {
 func (o *operator) usage(ctx context.Context) (usage, error) {
 	var u usage
 	status := fmt.Sprintf("/proc/%d/status", o.command.Process.Pid)
-	u.rss, u.peak = kilobytes(fact(status, "VmRSS")), kilobytes(fact(status, "VmHWM"))
+	u.rss, u.peak, u.anonymous = kilobytes(fact(status, "VmRSS")), kilobytes(fact(status, "VmHWM")), kilobytes(fact(status, "RssAnon"))
 	if _, err := get(ctx, "http://"+o.profile+"/debug/pprof/heap?gc=1"); err != nil { // the garbage collection leaves only live objects in the heap
 		return u, err
 	}
