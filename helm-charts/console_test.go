@@ -46,7 +46,7 @@ const (
 	hang = 3 * time.Minute
 )
 
-// newConsole writes the files of a pod of web, with further values of the chart.
+// newConsole renders the chart with additional values, and writes the files that a pod of web gets.
 func newConsole(t *testing.T, values string) *console {
 	t.Helper()
 	c := &console{T: t, root: t.TempDir(), deployed: made(t, "microservice", consoleValues+values+"}")}

@@ -134,8 +134,8 @@ func TestConsolePassesLargeHeaders(t *testing.T) {
 	}
 }
 
-// The pod of proxy is replaced several times while clients call it through nginx. The removed pod keeps serving for the pause of its chart
-// after its removal from DNS, so no call fails. After the Service was deleted, calls succeed again within 10 s.
+// The pod of proxy is replaced several times while clients call it through nginx. After the removed pod has left DNS, it keeps serving for
+// the pause that the chart sets, so no call fails. After the Service was deleted, calls succeed again within 10 s.
 func TestConsoleDuringAnUpdate(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

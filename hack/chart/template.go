@@ -113,8 +113,8 @@ func keptCRD(crd *unstructured.Unstructured) (actions, error) {
 	return actions{"@keep@": "{{- if .Values.crd.keep }}\n$helm.sh/resource-policy: keep\n$" + "{{- end }}"}, nil
 }
 
-// binding returns the template of the operator's binding. An operator that watches only certain namespaces has its rights only in these
-// namespaces and in its own.
+// binding returns the template of the operator's binding. An operator that watches only certain namespaces has rights only in these
+// namespaces and in the operator's own namespace.
 func (c *chart) binding(path string, everywhere *unstructured.Unstructured) (string, string, error) {
 	one := everywhere.DeepCopy()
 	one.SetKind("RoleBinding")

@@ -82,7 +82,7 @@ func read(folder string) (*bundle, error) {
 	return b, nil
 }
 
-// permissions returns the rights from each of which OLM v1 creates a ClusterRole. An installation for all namespaces converts rights in a
+// permissions returns sets of rights. OLM v1 creates a ClusterRole from each set. An installation for all namespaces converts rights in a
 // namespace to rights in the cluster. Some releases of OLM then add the rule for namespaces, which changes the role's name.
 func (b *bundle) permissions() []permission {
 	spec := b.csv.Spec.Install.Spec

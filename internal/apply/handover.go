@@ -43,7 +43,8 @@ func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unst
 	return nil
 }
 
-// leavesReplicas reports whether a plan does not set the number of pods of a workload or of a resource of the operator.
+// leavesReplicas reports whether a planned workload, or a planned resource of this operator such as an EtcdCluster,
+// leaves out spec.replicas.
 func leavesReplicas(planned *unstructured.Unstructured) bool {
 	switch kind := planned.GetKind(); {
 	case kind == "Deployment", kind == "StatefulSet":

@@ -17,7 +17,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// releasedPrefix is the prefix of the ports that ReleaseNodePorts adds in its first write and removes in its second.
+// releasedPrefix begins the names of the ports that ReleaseNodePorts adds in its first write, and removes in its second
+// write.
 const releasedPrefix = "d3os-released-"
 
 // ReleaseNodePorts removes node ports from a Service, so that the API server chooses other ones. A port that is written without a node port

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// PartJobs is the end of the name of the part that makes and checks backups, after the name of the part with the data.
-// The names of users' services and cron jobs contain no dot, so no other part has that name.
+// PartJobs is the suffix in the name of the part that makes and checks backups. The name begins with the name of the
+// part with the data. Names of users' services and cron jobs contain no dot, so no other part has the same name.
 const PartJobs = ".backup"
 
 // Run is a pod that has ended.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// longestNotice is the longest time before its expiry at which a certificate counts as late. It matters for
-// authorities, which are valid for years.
+// longestNotice limits the time before the expiry in which a certificate counts as late. The limit matters
+// for authorities, which are valid for years.
 const longestNotice = 30 * 24 * time.Hour
 
 // Validity is the validity period of certificates.

@@ -25,10 +25,11 @@ import (
 
 const (
 	// Prefixes of keys in the Secret of the authorities. prefixNext is for the next authorities. prefixFormer is for
-	// the former authorities, of which the Secret has no private keys.
+	// the former authorities, whose private keys are not in the Secret.
 	prefixNext, prefixFormer = "next-", "former-"
 	// annotationRotation is an annotation of the Secret of the authorities. It has the value of spec.tls.rotation for
-	// which they were created. annotationSince has the time at which the present phase of their replacement began.
+	// which the authorities were created. annotationSince has the time at which the present phase of replacing the
+	// authorities began.
 	annotationRotation = "etcd.database.coreos.com/rotation"
 	annotationSince    = "etcd.database.coreos.com/rotation-since"
 )

@@ -141,8 +141,8 @@ func isCrashing(pod *corev1.Pod) bool {
 	return false
 }
 
-// crashing reports whether etcd has kept exiting because of its data since its pod became unready. Three things must
-// hold:
+// crashing reports whether etcd keeps exiting because of its data. unready is the time at which the pod became
+// unready. Three things must hold:
 //
 //   - The kubelet reports CrashLoopBackOff.
 //   - The last exit is later than unready. The restart count alone proves nothing, because it covers the pod's

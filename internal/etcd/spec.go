@@ -36,8 +36,8 @@ func DefaultImages() map[string]string {
 	return map[string]string{ImageName: defaultRegistry + "/" + defaultRepository + ":v" + defaultVersion}
 }
 
-// replicasOf returns the number of members that run for a spec. It is odd, or 0. An even number, which an autoscaler may write, is
-// increased by one, because it tolerates no more losses than the odd number below it.
+// replicasOf returns how many members run for a spec: an odd number, or 0. An autoscaler may write an even number. replicasOf
+// increases it by one, because an even number of members tolerates no more losses than one member less.
 func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	if spec.Replicas == nil { // only if no API server has set the default
 		return 3

@@ -78,7 +78,8 @@ func clientSecret(ec *etcdv1.EtcdCluster) string {
 	return ""
 }
 
-// serverName returns the name that the server's certificate must contain, because the operator connects to addresses.
+// serverName returns the name that the server's certificate must contain. The operator checks this name, because it
+// connects to IP addresses.
 func serverName(ec *etcdv1.EtcdCluster) string { return ec.Name + "." + ec.Namespace + ".svc" }
 
 // keeper caches created certificates for the lifetime of the process, so that a deleted Secret is restored unchanged. It is safe for

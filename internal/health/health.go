@@ -233,7 +233,7 @@ func (s *State) countMissing(object *unstructured.Unstructured, exist int32, obs
 }
 
 // blame sets the first pod that does not become ready as the culprit, because a pod's status is closer to the cause than the workload's. A
-// pod on an unreachable node comes first: its replacement waits for its volume.
+// pod on an unreachable node comes first, because the new pod waits until that pod releases the volume.
 func (s *State) blame(pods []*corev1.Pod) {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })

@@ -27,8 +27,8 @@ const (
 )
 
 // interner lets the objects of a cache share equal parts, such as the probes of all Deployments. This saves memory: the
-// objects of DataServices are similar, and each map takes at least 300 bytes. A reader must not change objects from
-// such a cache.
+// objects of DataServices are similar, and each map takes at least 300 bytes. So a reader must not change the objects
+// of the cache.
 type interner struct {
 	seed  maphash.Seed
 	parts *object.Cache[uint64, any] // hash -> map or slice

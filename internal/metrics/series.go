@@ -37,7 +37,7 @@ type Backups struct {
 	Every, VerifyEvery time.Duration
 }
 
-// Part is the input of the metrics of one part of a resource, such as a component of a DataService.
+// Part has the values of the metrics for a part of a resource, such as a component of a DataService.
 type Part struct {
 	Name    string
 	Ready   bool

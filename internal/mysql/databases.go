@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Component is the name of the database in a DataService: that of its component, and of the part that renders it.
+// Component is the name of the database's component in a DataService, and of the part that renders the database.
 const Component = "mysql"
 
 // kindDaemonSet is the kind of a database without a volume.

@@ -13,8 +13,8 @@ import (
 // Form is the declared form of a DataService's database, a single server or a MySQLCluster, with the existing objects
 // of the other form. The two forms store data differently, so neither may start on the other's data.
 type Form struct {
-	// Name is the name of the wanted database. IsReplicated reports whether it is a MySQLCluster, IsElsewhere whether it runs outside of
-	// the cluster, and IsImported whether it is a new copy of a running server.
+	// Name is the name of the wanted database. IsReplicated reports whether this database is a MySQLCluster. IsElsewhere reports whether
+	// it runs outside of the Kubernetes cluster, and IsImported whether it is a new copy of a running server.
 	Name                                  string
 	IsReplicated, IsElsewhere, IsImported bool
 

@@ -20,7 +20,8 @@ const (
 	containerGuard = "d3os-guard"
 	// containerVolume is the container that reports how full the volume is.
 	containerVolume = "d3os-volume"
-	// prefixRestore is the prefix of the names of the container that restores a backup to a new database, and of the container's volumes.
+	// prefixRestore begins the name of the container that restores a backup to a new database, and the names of the
+	// container's volumes.
 	prefixRestore = "d3os-restore"
 	volumeAgent   = "d3os-agent"
 	volumeRecord  = "d3os-record"

@@ -80,8 +80,8 @@ func ofMap(v reflect.Value) int {
 	return size
 }
 
-// slots estimates the number of slots in a map with n entries. Small maps double when seven eighths of the slots are used. The tables of
-// large maps grow separately: up to nine sixteenths of the slots are free.
+// slots estimates how many slots a map with n entries has. A small map doubles when seven eighths of its slots are used. A large map
+// consists of tables that grow separately, so up to nine sixteenths of its slots are free.
 func slots(n int) int {
 	if n > 896 {
 		return n * 16 / 7

@@ -182,8 +182,8 @@ func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.
 	}
 }
 
-// AutoscalerDeadline is the time for which an autoscaler may lack metrics, or request more pods than its maximum, before the message of its
-// component reports that. (Metrics of new pods are available after one or two minutes.)
+// AutoscalerDeadline is the time after which the component's message reports that an autoscaler lacks metrics or requests more pods than
+// its maximum. (Metrics of new pods are available after one or two minutes.)
 const AutoscalerDeadline = 5 * time.Minute
 
 // unscaled sets a component's message if its autoscaler has not worked for too long.

@@ -243,8 +243,9 @@ func hasPods(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// applySecret applies a Secret with credentials. If the Secret was created after its values were planned, or if the
-// cache of a new operator did not show it, the Secret keeps its values: applySecret returns ErrPlanAgain.
+// applySecret applies a Secret with credentials. If the Secret was created after the plan was computed, or if the
+// cache of a new operator did not show the Secret, and if Plan.Adopt accepts its values, applySecret returns
+// ErrPlanAgain and writes nothing.
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {

@@ -86,8 +86,8 @@ func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersio
 	return nil
 }
 
-// toResource maps an object to its resource of this kind (see object.OwnerOf): the object's controller. For retained
-// data and pods without such a controller, it is the resource in the labels.
+// toResource maps an object to its resource of this kind (see object.OwnerOf): the object's controller. Retained
+// data and pods without a controller of this kind are mapped to the resource that their labels name.
 func (r *Reconciler[T, O]) toResource(_ context.Context, obj client.Object) []ctrl.Request {
 	found := object.OwnerOf(r.kind.GVK().GroupKind(), obj)
 	if found.Name == "" {

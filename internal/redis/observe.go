@@ -121,8 +121,8 @@ func (k *Kind) seeClaims(ctx context.Context, rc *redisv1.RedisCluster, obs *Obs
 	return nil
 }
 
-// judgePassword records which servers accept the password. It marks a server as locked if it refuses the password but
-// would accept it in a new pod.
+// judgePassword records which servers accept the password. It marks a server as locked if the server refuses the
+// password but would accept it in a new pod.
 func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation) error {
 	refuses := func(n topology.Node) bool { return n.Problem == server.NotLetIn }
 	taken := slices.ContainsFunc(obs.Nodes, func(n topology.Node) bool { return n.Reached })
@@ -167,8 +167,8 @@ func (k *Kind) sets(ctx context.Context, rc *redisv1.RedisCluster) (map[int]*app
 	return sets, nil
 }
 
-// place adds a node for each pod that should exist, in order. A pod counts if the cluster owns its StatefulSet, and if its name has the
-// form of the StatefulSet's pods: labels alone prove nothing.
+// place adds a node for each pod that should exist, in order. A pod counts if the cluster owns the pod's StatefulSet, and if the pod's
+// name is this StatefulSet's name with an ordinal. Labels alone prove nothing.
 func (obs *Observation) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet, pods []*corev1.Pod) {
 	live := map[string]*corev1.Pod{}
 	for _, pod := range pods {
@@ -231,9 +231,9 @@ func isUnserved(pod *corev1.Pod) bool {
 	return true
 }
 
-// neverUp reports whether a container has never served in its pod: it never ran, or it exited at least twice, does not
-// run now, and its pod was never ready. If a pod was ready before, its condition Ready turned False later than
-// neverReadyWithin after its start.
+// neverUp reports whether a container has never served in its pod. Either the container never ran, or it exited at
+// least twice, does not run now, and the pod was never ready. A pod was ready before if its condition Ready turned
+// False later than neverReadyWithin after the start of the pod.
 func neverUp(pod *corev1.Pod, c corev1.ContainerStatus) bool {
 	if c.State.Running != nil {
 		return false
@@ -249,8 +249,8 @@ func neverUp(pod *corev1.Pod, c corev1.ContainerStatus) bool {
 	return false
 }
 
-// isStuck reports whether the Redis container does not run, and the kubelet has failed to run it: it ended twice within some minutes, or its
-// image, its configuration or an init container does not let it start.
+// isStuck reports whether the Redis container does not run, and the kubelet has failed to run it. The container ended twice within some
+// minutes, or cannot start because of its image, its configuration or an init container.
 func isStuck(pod *corev1.Pod) bool {
 	statuses := pod.Status.InitContainerStatuses
 	for _, c := range pod.Status.ContainerStatuses {

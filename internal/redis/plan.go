@@ -94,7 +94,8 @@ func unsupported(version string) string {
 	return fmt.Sprintf("spec.version: Redis %s is not supported: the oldest supported version is %d.%d. Set this field to a supported version, such as %s", version, oldestMajor, oldestMinor, defaultVersion)
 }
 
-// withRunningImage returns a copy of a resource of an unsupported version with the image of its pods. Without pods it returns an error.
+// withRunningImage returns a copy of a resource whose spec.version is not supported. The copy has the image of the
+// existing pods. Without pods, withRunningImage returns an error.
 func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs) (*redisv1.RedisCluster, error) {
 	for shard := range shards {
 		set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
@@ -120,8 +121,8 @@ func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs)
 // annotationPods, on a StatefulSet of a parked cluster, is the number of its pods while the cluster is not parked.
 const annotationPods = "redis.middleware.hc.cn/pods"
 
-// livePods returns the number of pods of a shard's StatefulSet, or 0 without one. For a parked cluster it returns the former number:
-// otherwise a shard would be removed if the record is lost.
+// livePods returns the number of pods of a shard's StatefulSet, or 0 without one. For a parked cluster it returns the number before
+// the parking. Otherwise, if the record is lost, the shard would be removed.
 func livePods(rc *redisv1.RedisCluster, shard int, in reconcile.Inputs) (int, error) {
 	set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
 	if set == nil || err != nil {

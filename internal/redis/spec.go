@@ -57,9 +57,9 @@ func isParked(spec *redisv1.RedisClusterSpec) bool {
 	return spec.Replicas != nil && *spec.Replicas == 0
 }
 
-// wantedShards returns the number of pods of each shard, by ordinal. It returns the highest number of shards with at least two pods, but at
-// least three shards, because fewer masters cannot elect a new master. A single pod is one shard. Pods are distributed evenly; the first
-// shards get the remaining pods.
+// wantedShards returns, for each shard in order, how many pods it has. One or two pods form one shard. More pods form at least three shards,
+// because fewer masters cannot elect a new master. From eight pods on, there is one shard for every two pods. The pods are distributed evenly;
+// if some are left, the first shards get one more pod each.
 func wantedShards(spec *redisv1.RedisClusterSpec) []int {
 	pods := int(ptr.Deref(spec.Replicas, defaultReplicas))
 	count := max(pods/2, 3)
@@ -73,7 +73,7 @@ func wantedShards(spec *redisv1.RedisClusterSpec) []int {
 	return shards
 }
 
-// withoutReplica returns the number of shards of one pod.
+// withoutReplica returns how many shards have only one pod.
 func withoutReplica(shards []int) (n int) {
 	for _, pods := range shards {
 		if pods == 1 {
@@ -114,7 +114,8 @@ func plannedShards(wanted []int, record topology.Record, live func(shard int) (p
 	return planned, nil
 }
 
-// imageOf returns the image of Redis. If the spec names no image, it returns related, unless related is empty.
+// imageOf returns the image of Redis. If the spec names no image, it returns related, or the default image if related
+// is empty.
 func imageOf(spec *redisv1.RedisClusterSpec, related string) string {
 	repository, image := spec.Repository, given(podOf(spec).MiddlewareImage)
 	if repository == "" && image == "" && spec.Version == "" && related != "" {

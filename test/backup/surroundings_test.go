@@ -54,9 +54,9 @@ type surrounding struct {
 	Database fields `json:"database"`
 }
 
-// In a cluster with the policy of each row, and with the fields that the row lists, the sample becomes ready, real
-// servers form a RedisCluster and an EtcdCluster, and a real database is backed up and restored. docs/install.md names
-// the fields.
+// Each row has a policy of the cluster, and fields of the resources. With the policy and the fields, the sample
+// becomes ready, real servers form a RedisCluster and an EtcdCluster, and a real database is backed up and restored.
+// docs/install.md names the fields.
 func TestSurroundings(t *testing.T) {
 	harness.Long(t)
 	var rows []surrounding

@@ -109,9 +109,9 @@ func (e *env) runsEverySecond(file string, seconds int) {
 	}
 }
 
-// When an operator with a newer image of the agent starts, the pods of a cron job, and the pod that checks an external
-// mysql, keep the former image until another field of the pods changes. If the operator does not know the image, a cron
-// job keeps it even then. A schedule with seconds makes a Deployment; any other makes a CronJob.
+// An operator with a newer image of the agent starts. The pods of a cron job and the pod that checks an external mysql
+// keep the former image until another field of these pods changes. If the operator does not know the image, a cron job
+// keeps it even then. A schedule with seconds makes a Deployment; any other makes a CronJob.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))

@@ -65,7 +65,8 @@ func (j *journal) awaitStart(ctx context.Context) error {
 	})
 }
 
-// awaitLooks waits until this number of resources of a kind have been reconciled this number of times each since the last reset.
+// awaitLooks waits until the given number of resources of a kind were reconciled since the last reset, each at least as
+// often as times.
 func (j *journal) awaitLooks(ctx context.Context, kind string, resources, times int) error {
 	return j.await(ctx, func() error {
 		enough := 0

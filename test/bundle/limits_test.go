@@ -375,7 +375,7 @@ func open(name string) any {
 	}}
 }
 
-// processorTime returns the processor time of this process, without that of other processes.
+// processorTime returns the processor time that this process has used.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage

@@ -29,7 +29,8 @@ var seed = func() uint64 {
 	return n
 }()
 
-// The number of tested writes of a scenario in each mode. CHAOS=full tests all writes, as do the scenarios in everyWrite.
+// How many writes of a scenario are tested in each mode. With CHAOS=full, and for the scenarios in everyWrite, all
+// writes are tested.
 const (
 	chosenCrashes = 2
 	chosenAnswers = 1

@@ -64,7 +64,7 @@ func platformReady(t *testing.T, namespace string) time.Duration {
 	return time.Since(began)
 }
 
-// backUp makes a backup by a DataBackup, and returns the reason for which its Job ended.
+// backUp creates a DataBackup, waits until it has the phase, and returns the reason and the message of its status.
 func backUp(t *testing.T, called, phase string) string {
 	t.Helper()
 	apply(t, "default", fmt.Sprintf(`

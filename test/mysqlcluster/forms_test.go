@@ -99,8 +99,9 @@ func TestFormsKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// A server stays one server, and is not restarted, if no copy could get its data, or if its members would have another
-// image. When the cause is solved, the change continues. When the user reverts the change earlier, nothing happens.
+// A single server is neither restarted nor changed into a MySQLCluster if no copy could get the server's data, or if
+// the members would have another image. When the cause is solved, the change continues. When the user reverts the
+// change earlier, nothing happens.
 func TestServerThatStaysOne(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)

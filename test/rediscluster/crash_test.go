@@ -28,9 +28,9 @@ import (
 // some thousand changes. In all other actions, a life ends at its first change.
 var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
-// mortal ends each process of the operator (a life) at its first change of Redis, or of an object of the API server
-// other than a status. Lives alternate: one ends after a change whose answer is lost. The next ends after half of the
-// commands were sent, or before it sends a single command.
+// mortal ends each process of the operator (a life) at its first change. A change is a command that changes Redis, or
+// a write to the API server other than a write of a status. Lives alternate: one ends after a change whose answer is
+// lost. The next ends after half of the commands were sent, or before it sends a single command.
 type mortal struct {
 	stage.Lives
 

@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// volumes are faults of masters' volumes. A server does not start on files that are damaged, older than its data, or of another server, and
-// its replica does not copy them.
+// volumes are faults of masters' volumes. A server does not start on files that are damaged, that are older than the server's data, or that
+// another server wrote. The server's replica does not copy such files.
 var volumes = []scenario{
 	// The master's data is restored from the replica, which must not copy the empty server. Redis does not read a snapshot if an
 	// append-only file exists.

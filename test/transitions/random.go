@@ -180,8 +180,8 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few returns the number of values that the short form sets for a property: one if another property covers its
-// manifests, all values of a list of texts (push, pop and empty), and two of any other property.
+// few returns how many values of a property the short form sets. It returns 1 if another property covers the
+// manifests, all values if the property is a list of texts (push, pop and empty), and otherwise 2.
 func few(p *property) int {
 	switch {
 	case p.entry.Shares:

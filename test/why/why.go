@@ -83,7 +83,7 @@ type Patch struct {
 	With   map[string]any `json:"with"`
 }
 
-// Pod writes the status of a pod of a component, as the kubelet of node "still" would.
+// Pod writes the status of a component's pod, in place of a kubelet on node "still".
 type Pod struct {
 	Component string         `json:"component"`
 	Status    map[string]any `json:"status"`

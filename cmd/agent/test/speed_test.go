@@ -77,9 +77,9 @@ func fill(s *rig.Server, mib int) {
 	}
 }
 
-// The test prints two ratios for 1 GiB of data. The first is the time of a backup of the files, divided by the time of
-// a plain CLONE by a server like the agent's. The second is the time of a restore, divided by the time of copying the
-// same files and flushing them to the disk.
+// The test prints two ratios for 1 GiB of data. The first is the time that the agent takes to back up the files,
+// divided by the time that a plain CLONE takes with the same kind of server. The second is the time that a restore
+// takes, divided by the time to copy the same files and flush them to the disk.
 func TestSpeedOfFiles(t *testing.T) {
 	if !rig.Full() {
 		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// answering starts a fake API server. answers maps a method and a path to the response to the n-th request. Methods are those of HTTP and
+// answering starts a fake API server. answers maps a method and a path to the response to the n-th request. A method is an HTTP method or
 // WATCH; the response to WATCH is a list of events, after which the watch ends. A number is the status of a response without a body. All
 // other requests return NotFound.
 func answering(t *testing.T, answers map[string]func(n int) any) *server {

@@ -12,7 +12,7 @@ import (
 // Hash is a voter's hash of its keys. Hashes are comparable while the alarm CORRUPT stops all writes.
 type Hash struct {
 	Revision  int64 // revision of the voter
-	At        int64 // revision at which Sum was computed: that of most voters
+	At        int64 // revision at which Sum was computed: the revision of most voters
 	Compacted int64 // revision before which the history was dropped
 	Sum       uint32
 }

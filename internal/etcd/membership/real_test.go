@@ -225,7 +225,7 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 		})
 	}
 	// Before the second member is killed, it must know the cluster's version: otherwise the third cannot rejoin. After
-	// that, its log certainly has all entries that were committed before its last write.
+	// that, the member's log certainly has all entries that were committed before the member's last write.
 	put("first")
 	r.until("the second member knows the version of the cluster", func() error {
 		version, err := http.Get("http://" + r.ips[1] + ":2379/version")

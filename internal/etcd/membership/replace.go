@@ -177,8 +177,8 @@ func (c *cluster) runsRemoved(p *Pod) bool {
 // next entry. Without writes, there is no next entry.
 const applyGap = 5000
 
-// isBeyondGap reports whether the log is longer than applyGap. A member that has received a snapshot of such a log
-// serves only after one more entry.
+// isBeyondGap reports whether the log is longer than applyGap. If the log is longer, a member that has received a
+// snapshot serves only after one more entry is written.
 func (c *cluster) isBeyondGap() bool {
 	return slices.ContainsFunc(c.voters, func(s *memberState) bool { return s.answer != nil && s.answer.Index > applyGap })
 }

@@ -20,9 +20,9 @@ var unproven = map[string]string{
 	"3.7": "a member of 3.7 may not start with the log that it had at 3.6, and cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
 }
 
-// NextVersion returns the next version on the way from one version of etcd to another. It is the last patch of the next
-// minor version. If the next minor version requires it, it is first the last patch of the present one. path has these
-// patches. why has the reason if there is no way.
+// NextVersion returns the next version on the way from one version of etcd to another. In general, this is the last
+// patch of the next minor version. If that minor version requires it, the last patch of the present minor version comes
+// first. path has these patches. why has the reason if there is no way.
 func NextVersion(from, to string, path []string) (next, why string) {
 	a, okA := parse(from)
 	b, okB := parse(to)

@@ -149,9 +149,9 @@ func versions(lowest, newest, other string) (string, string) {
 }
 
 // Planned returns the number of replicas of the StatefulSet and the version of etcd. Decide changes both only in
-// recorded steps. A lost, old or edited record removes no pod: the number is at least that of the live StatefulSet
-// (live), or, without a StatefulSet, covers all claims with data of the recorded cluster. Only ActionScale removes
-// pods. The minor version is never below that of the data.
+// recorded steps. A lost, old or edited record removes no pod: replicas is never below live, the replicas of the
+// live StatefulSet. Without a StatefulSet, replicas covers all claims with data of the recorded cluster. Only
+// ActionScale removes pods. The minor version is never below the minor version of the data.
 func Planned(want Want, record Record, live int, claims []Claim) (replicas int, version string) {
 	lowest, newest := "", ""
 	leaving, marked := false, 0

@@ -15,7 +15,8 @@ import (
 
 func isCorrupt(alarm membership.Alarm) bool { return alarm.Kind == membership.AlarmCorrupt }
 
-// hashPods adds to the answers of all voters the hash of their keys, if one of them reports the alarm CORRUPT.
+// hashPods does nothing unless a voter reports the alarm CORRUPT. It then queries each voter for the hash of its keys,
+// and adds the hash to the voter's answer.
 func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership.Pod) {
 	var ips []string
 	var answers []*membership.Answer

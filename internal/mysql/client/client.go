@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// lookTime bounds a query of a member, retryTime the queries after one that failed, and silentTime a query of a
-	// silent member, because each step of a failover queries the silent primary twice. orderTime bounds an order, which
-	// may wait for a lock in the server.
+	// lookTime limits a query of a member. retryTime limits the queries after a failed query. silentTime limits a query
+	// of a silent member; it is short, because each step of a failover queries the silent primary twice. orderTime
+	// bounds an order, which may wait for a lock in the server.
 	lookTime   = 2 * time.Second
 	retryTime  = time.Second
 	silentTime = 250 * time.Millisecond

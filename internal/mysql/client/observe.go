@@ -136,7 +136,7 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 }
 
 // judgeCommits sets whether commits of a primary wait or are blocked, from the agent's report. An older agent does not
-// report that: for such an agent, judgeCommits compares the executed transactions of two answers.
+// report this. Then judgeCommits compares the executed transactions in two answers of the agent.
 func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, now time.Time) {
 	if m.Running && s.Commits != "" {
 		if m.Busy = s.Commits == mysqlmember.CommitsBusy; m.Busy {

@@ -60,7 +60,7 @@ func (c *cluster) promise(m Member, epoch int64) *Decision {
 }
 
 // handsOver reports whether a planned change of the primary can continue: the primary has ended its epoch, and the
-// wanted member has all its transactions.
+// wanted member has all transactions of the primary.
 func (c *cluster) handsOver(p Member, epoch int64) bool {
 	ordinal, isWanted := c.target()
 	to := c.at(ordinal)

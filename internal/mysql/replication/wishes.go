@@ -29,8 +29,8 @@ func (m Member) cannotStart() bool {
 	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
 }
 
-// mostVoters returns the maximum number of voters. If the primary is not a wanted member, a voter is added that is a
-// wanted member, because the primary's role must move to such a voter.
+// mostVoters returns the maximum number of voters. If neither the primary nor a voter is a wanted member, it
+// allows one more voter, because the primary's role can move only to a voter that is a wanted member.
 func (c *cluster) mostVoters(p Member) int {
 	stays := func(id Identity) bool { return id.Ordinal < c.want.Replicas }
 	switch {

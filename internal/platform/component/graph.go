@@ -168,11 +168,12 @@ func (c *Component) isUsers() bool {
 	return c.Middleware == nil && !c.IsResource() && !c.HasProductDefaults
 }
 
-// newer lists the components whose names a user's service may have, if the spec does not declare the component. Such a
-// service may be older than the field of the component.
+// newer lists the components whose names a user's service may have, if the spec does not declare the component. The
+// service may have got its name before the spec had a field for the component.
 var newer = []dsv1.ComponentName{Redis, Etcd, MongoDB}
 
-// checkNames refuses two components with the same name.
+// checkNames refuses a user's component with the name of a built-in component, two components with the same name or the
+// same object name, and a third party without a URL.
 func checkNames(components []Component) error {
 	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {

@@ -63,7 +63,7 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 		maps.DeleteFunc(v, func(name string, _ any) bool { return !slices.Contains(ofProbe, name) })
 	}
 	if c.Kind == component.CronJob {
-		if zone, ok := v["timeZone"]; ok { // here, timeZone is the time zone of the schedule; otherwise it is that of containers
+		if zone, ok := v["timeZone"]; ok { // for a cron job, timeZone is the time zone of the schedule; for other components, of the containers
 			delete(v, "timeZone")
 			v["scheduleTimeZone"] = zone
 		}

@@ -249,7 +249,7 @@ func (f *Facts) concerns(kind, name string) bool {
 	return false
 }
 
-// changedBy returns the last writer of a field of the spec, and the time of the write. Both are empty if unknown.
+// changedBy returns who last wrote a field of the spec, and when. Both are empty if unknown.
 func changedBy(ds *dsv1.DataService, field string) (who string, when *metav1.Time) {
 	for _, entry := range ds.ManagedFields {
 		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+field+`"`) {

@@ -122,7 +122,7 @@ func (t *executor) proveHeir(ctx context.Context, node *link, master string, vie
 }
 
 // proveEmptied proves that the master has not restarted since it was observed. It also proves that the master has no
-// keys, unless a user gave up its data.
+// keys. If a user gave up the master's data, the master may have keys.
 func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 	master, err := t.target(ctx)
 	if err != nil {

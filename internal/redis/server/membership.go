@@ -217,8 +217,8 @@ func (t *executor) allServed(ctx context.Context) error {
 	return nil
 }
 
-// slotless proves that the step's node owns no slot in its own view, and returns its link and its number of keys. The
-// proof is not needed if a user gave up the node's data by its id (ModeConsent).
+// slotless proves that the step's node owns no slot in its own view. It returns the link to the node, and how many
+// keys the node has. The proof is not needed if a user gave up the node's data by its id (ModeConsent).
 func (t *executor) slotless(ctx context.Context) (*link, int64, error) {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {

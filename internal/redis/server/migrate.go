@@ -143,7 +143,7 @@ end
 return deleted`
 )
 
-// dropDuplicates deletes the target's copies of keys that the source also has. It does so only in slots of which the
+// dropDuplicates deletes the target's copies of keys that the source also has. It does so only in slots in which the
 // target had keys before this step. Without it, a deleted key could return:
 //
 // (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach

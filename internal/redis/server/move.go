@@ -35,7 +35,7 @@ type mover struct {
 	others         []*link // every other living master
 	until, hard    time.Time
 	largest        int64        // bytes of a value
-	resumed        map[int]bool // slots of which the target had keys before this step
+	resumed        map[int]bool // slots in which the target had keys before this step
 }
 
 // newMover proves the nodes of the step.

@@ -11,8 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// expectation describes the decision for a scene: the verdict, the phase ("" for any), the first step with its mode and perhaps the pod that
-// it acts on ("" for none), and a part of its message or of the reason.
+// expectation describes the decision for a scene: the verdict, the phase ("" for any), the first step ("" for none), and a part of the
+// step's message or of the reason. The text of the step has the action, its mode, and for some steps the pod.
 type expectation struct {
 	name              string
 	verdict           Verdict
@@ -118,7 +118,7 @@ func TestLostMasters(t *testing.T) {
 				*n = Node{Pod: "a-1-0", UID: "u", Shard: 1, Running: true, Problem: "no answer within 2s"}
 			})),
 		row("its replica never had its data", SlotsLost, PhaseFailed, "Wait", `accept-data-loss: "`+idOf("a-1-0"), lost(time.Hour, "a-1-0"), fresh),
-		row("its replica is being copied to", SlotsLost, "", "Wait", "bring its pod back with its data", lost(time.Hour, "a-1-0"), syncing("a-1-1")),
+		row("its replica is being copied to", SlotsLost, "", "Wait", "bring a-1-0 back with its data", lost(time.Hour, "a-1-0"), syncing("a-1-1")),
 		row("the whole shard is down", SlotsLost, PhaseFailed, "Wait", "slots 5461-10921: owner a-1-0", lost(time.Hour, "a-1-0", "a-1-1")),
 		row("it restarted without its data", Complete, "", "Failover FORCE a-1-1", "restarted without its data and kept slots", restarted("a-1-0", 0), late),
 		row("it restarted without its data before its start was recorded", Complete, "", "Failover FORCE a-1-1", "restarted without its data and kept slots", restarted("a-1-0", 0), late, promotedBack("")),
@@ -248,9 +248,9 @@ func givenUp(s *scene) {
 	s.record.GivenUp, s.wanted.Consent, s.record.Consents = []string{id}, []string{id}, []string{id}
 }
 
-// A replica replaces a lost master without a user's consent only in two cases (see candidate): its data belongs to the
-// recorded history of the shard and its link lasted until the loss, or the master's data is lost and all other pods of
-// the shard were reached.
+// A replica replaces a lost master without a user's consent only in two cases (see candidate). (1) The replica's data
+// belongs to the recorded history of the shard, and the link to the master lasted until the loss. (2) The master's
+// data is lost, and all other pods of the shard were reached.
 func TestProofsOfHistory(t *testing.T) {
 	gone, again, unreached := lost(time.Hour, "a-1-0"), restarted("a-1-1", 3), everywhere("a-1-0", func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
 	strange := on("a-1-1", func(n *Node) { n.Replication.ID = "history-a-0-0" })

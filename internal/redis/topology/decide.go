@@ -70,7 +70,7 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	}
 	mending := rules{
 		c.neverUp, c.stuck, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.usedConsents,
-		// Settings and joins precede slot moves: a move may wait for one of them.
+		// Settings and joins precede slot moves, because a move may wait for a setting or a join.
 		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.histories, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone, c.outOfStep,
 	}

@@ -136,7 +136,7 @@ func (c *cluster) holderID(n *Node) string {
 }
 
 // doubt records the message to the user that the master may have lost data of the holder, and that only the user can
-// choose one of them.
+// choose between the master's and the holder's data.
 func (c *cluster) doubt(master, holder *Node) {
 	if c.doubts == nil {
 		c.doubts = map[string]string{}

@@ -12,8 +12,8 @@ import (
 
 // due returns the first candidate that neither failed nor was sent recently. From a batch, it removes the other steps.
 // It records the causes of failed steps. So a step that keeps failing blocks no other step, and is retried when its
-// delay is over. If all candidates are skipped, and one of them was sent recently and may still take effect, due
-// returns a wait, and no later rule runs.
+// delay is over. If due skips all candidates, but one candidate was sent recently and may still take effect, due
+// returns a wait. Then no later rule runs.
 func (c *cluster) due(candidates []Step) []Step {
 	var sent []Step
 	skips := func(step Step) bool {

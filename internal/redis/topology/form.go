@@ -9,7 +9,7 @@ import (
 )
 
 // foreignFormed reports whether the pods form a cluster that the record does not contain: the record was lost, or another actor formed the
-// cluster. The operator adopts such a cluster. Pods that were only restored from a backup are not such a cluster.
+// cluster. The operator adopts such a cluster. Pods that were only restored from a backup do not form a cluster yet.
 func (c *cluster) foreignFormed() bool {
 	for id := range c.owned {
 		if n := c.byID[id]; n == nil || !c.isRestored(n) {

@@ -73,7 +73,8 @@ func (c *cluster) historyOf(id string) History {
 // redis counts whole seconds.
 func (c *cluster) linkSlack() time.Duration { return c.nodeTimeout()/2 + 2*time.Second }
 
-// stayedUntil reports whether a replica kept its link until its master was lost, the given time ago.
+// stayedUntil reports whether a replica was linked to its master until the master was lost. ago is the time since that
+// loss.
 func (c *cluster) stayedUntil(r *Node, ago time.Duration) bool {
 	return r.Replication.LinkUp || r.Replication.LinkDown >= 0 && r.Replication.LinkDown <= ago+c.linkSlack()
 }

@@ -168,8 +168,8 @@ func (c *cluster) knowing(id string) []*Node {
 	return all
 }
 
-// ghosts makes members forget permanently lost nodes: no pod has the data of such a node, it owns no slot in any view, and no member
-// follows it.
+// ghosts makes members forget nodes that are lost permanently. A node is lost permanently if no pod has the node's data, the node
+// owns no slot in any view, and no member follows the node.
 func (c *cluster) ghosts() []Step {
 	var batch []Step
 	for _, id := range sortedKeys(c.sightings) {

@@ -34,8 +34,8 @@ func (c *cluster) whyNotSafe() string {
 }
 
 // uncopied returns a replica that has not copied from its master since the master restarted, in a shard that should
-// have no replicas any more. No slot may leave such a shard: with fewer keys than the replica, the master could no
-// longer be shown to have lost none.
+// have no replicas any more. No slot may leave the shard: the master would then have fewer keys than the replica,
+// and could no longer be shown to have lost none.
 func (c *cluster) uncopied(s *shard) *Node {
 	if c.hasReplicas(s) || c.isUnbroken(s.master) {
 		return nil

@@ -36,11 +36,11 @@ type Node struct {
 	ClaimLeaves bool
 
 	// NeverUp reports whether the Redis container of this pod has never served: it never ran, or it exited each time
-	// before the pod became ready. Deleting such a pod ends no server, and its volume stays.
+	// before the pod became ready. Deleting this pod ends no server, and the volume stays.
 	NeverUp bool
 
 	// Stuck reports whether the Redis container does not run, and Kubernetes has failed to run it: it ends again and again, or cannot start.
-	// Deleting such a pod ends no server, and its volume stays.
+	// Deleting this pod ends no server, and the volume stays.
 	Stuck bool
 
 	// LostData reports whether the container refuses to start because its data is lost, while other nodes still know
@@ -87,8 +87,8 @@ type Node struct {
 	// Used is the time at which the volume of a closed master was last in use before its server started. It is zero if
 	// another node proved at the start that storage has not reset the volume.
 	Used time.Time
-	// Linked is the time until which a replica was linked before its server started, as noted in a file on its volume.
-	// It is zero while the replica is linked.
+	// Linked is the time until which a replica was linked to its master before the replica's server started. A file on
+	// the volume has this time. It is zero while the replica is linked.
 	Linked time.Time
 	// Kept is the size in MiB, at the start of the server, of former files that are kept on the volume for users.
 	Kept int64

@@ -88,7 +88,7 @@ func (c *cluster) park() []Step {
 }
 
 // unpark lets all pods run again in two cases. Either the spec wants pods before the cluster is parked, or a replica
-// became a master before it stopped: its volume has the latest data of its shard.
+// became a master before it stopped, so the volume of this replica has the latest data of the shard.
 func (c *cluster) unpark() []Step {
 	switch owner := c.stoppedOwner(); {
 	case len(c.record.Pods) == 0:
@@ -146,7 +146,7 @@ func (c *cluster) recordParked(is bool, message string) []Step {
 
 // unsafeToStop returns why a server may not stop now, or "". A server that stops by itself first writes its data to its
 // volume. So every running server must be reached and able to write. No replica may lack data of its master, because a
-// replica that outlives its master can be elected.
+// replica that stops later than its master can be elected.
 func (c *cluster) unsafeToStop() string {
 	for _, n := range c.nodes {
 		switch {

@@ -13,7 +13,8 @@ func Planned(wanted []int, record Record) []int {
 	return planned
 }
 
-// MayRun returns the number of the planned pods of a shard that may run. While the cluster is parked, only the first pods or none may run.
+// MayRun returns how many of a shard's planned pods may run. While the cluster is parked, only the first pods or none
+// may run.
 func (r *Record) MayRun(shard, planned int) int {
 	switch {
 	case r.Parked:

@@ -39,7 +39,7 @@ func (c *cluster) unblock() (steps []Step) {
 }
 
 // neverUp replaces pods of an old revision that never served: a wrong image, node selector or command must not block the rollout of its
-// fix. It runs under every verdict, since deleting such a pod ends no server, and its volume stays.
+// fix. It runs under every verdict, because deleting these pods ends no server, and their volumes stay.
 func (c *cluster) neverUp() (steps []Step) {
 	for _, n := range c.nodes {
 		if n.Outdated && n.NeverUp && !n.Reached && !n.Loading && !n.Terminating {
@@ -121,8 +121,8 @@ func (c *cluster) mayCome(n *Node) bool {
 	return id != "" && c.record.Formed && (c.indispensable(n) || c.unproven() || c.fateOf(id) == away)
 }
 
-// indispensable reports whether a pod that was a member may not be replaced while it is not up: its node owns slots, or
-// its shard has no master.
+// indispensable reports whether a pod that was a member may not be replaced while it is not up. This is so if the pod's
+// node owns slots, or if the pod's shard has no master.
 func (c *cluster) indispensable(n *Node) bool {
 	return len(c.owned[c.record.Nodes[n.Pod]]) > 0 || c.shards[n.Shard].master == nil
 }

@@ -175,8 +175,8 @@ func (s *server) claims(from *server) {
 }
 
 // claimed applies a master's claims to a range of slots, except slots that this server imports. The higher epoch wins,
-// and the loser drops its keys. There is one exception: if this server or its master loses its last slots, and the
-// claimant owns only these, this server follows the claimant and keeps its data.
+// and the loser drops its keys. There is one exception. If this server, or the master of this server, loses its last
+// slots, and the claimant owns only these slots, this server follows the claimant and keeps the data.
 func (s *server) claimed(from *server, slots Range) {
 	idx, epoch := from.idx(), from.me().epoch
 	source := s.me().masterID

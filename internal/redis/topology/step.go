@@ -22,7 +22,7 @@ const (
 	ActionAddSlots   Action = "AddSlots"   // CLUSTER ADDSLOTSRANGE Slots on Node
 	ActionReplicate  Action = "Replicate"  // CLUSTER REPLICATE on Node of Target
 	ActionForget     Action = "Forget"     // CLUSTER FORGET of ID, which owns nothing, on every node of On, in one pass
-	ActionReset      Action = "Reset"      // CLUSTER RESET HARD on Node, which owns nothing; with keys only while those of On own all slots
+	ActionReset      Action = "Reset"      // CLUSTER RESET HARD on Node, which owns nothing; if Node has keys, the nodes On own all slots
 	ActionFailover   Action = "Failover"   // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER
 	ActionMoveSlots  Action = "MoveSlots"  // Slots from Node to Target, within the time of a pass; On are the other masters, updated last
 	ActionMarkSlot   Action = "MarkSlot"   // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
@@ -104,8 +104,8 @@ type Proof struct {
 	NeverUp bool
 	// Stuck reports whether a pod is deleted because its Redis does not run and cannot start.
 	Stuck bool
-	// Within limits the keys of a replica whose history matches no record: all its keys must be in these slots, those
-	// of its master.
+	// Within limits the keys of a replica whose history matches no record: all keys of the replica must be in these
+	// slots, which its master owns.
 	Within SlotSet
 }
 

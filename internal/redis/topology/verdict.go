@@ -216,7 +216,7 @@ func (c *cluster) waysOut(id string) string {
 		after = "to have the slots served with the data of " + r.Pod
 	}
 	if c.fateOf(id) != gone {
-		text += ": bring its pod back with its data"
+		text += fmt.Sprintf(": bring %s back with its data", cmp.Or(c.podOf[id], "the node's pod"))
 	}
 	return text + fmt.Sprintf(", or annotate accept-data-loss: %q %s", id, after)
 }

@@ -62,7 +62,7 @@ type Failure struct {
 // Dial connects to the etcd of the pod with a number; nil if that pod has no etcd.
 type Dial func(number int) (*clientv3.Client, error)
 
-// NewLoad starts clients. They end with End or the test.
+// NewLoad starts clients. The clients stop when End is called or the test ends.
 func NewLoad(t testing.TB, dial Dial) *Load {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())

@@ -88,7 +88,7 @@ func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	segments := map[string]string{} // timeline -> name of the manifest of one of its segments
+	segments := map[string]string{} // timeline -> name of a segment's manifest
 	for _, info := range infos {
 		timeline, rest, _ := strings.Cut(strings.TrimPrefix(info.Name, manifest.BinLogs), "/")
 		if manifest.IsID(timeline) && (segments[timeline] == "" || strings.Contains(rest, "/") && strings.HasSuffix(rest, ".json")) {

@@ -192,8 +192,8 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// notBefore returns a time before all commits after an offset of the file; zero if none is known. If the log ended at
-// that offset when the server was last queried, the time of that query is such a time.
+// notBefore returns a time that is earlier than all commits after an offset of the file; zero if none is known. If
+// the log ended at that offset when the server was last queried, notBefore returns the time of that query.
 func (a *archive) notBefore(offset uint64) time.Time {
 	if a.head.Position.File == "" || Before(contract.Position{File: a.file, Offset: offset}, a.head.Position) {
 		return time.Time{}

@@ -306,7 +306,7 @@ func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string
 	for _, info := range infos {
 		id, _, ok := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/")
 		if !ok || !manifest.IsID(id) || stays[id] || !may(id) {
-			continue // a good backup, or a file of another program
+			continue // the file of another program, a backup that stays, or a backup for which may returns false
 		}
 		stays[id], err = isUsed(ctx, s, id, clock)
 		if err == nil && !stays[id] {

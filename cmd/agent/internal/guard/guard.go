@@ -78,7 +78,7 @@ type Question struct {
 	// Declared is the release series in the spec, such as "5.7"; empty for none.
 	Declared string
 	// Component is the field of the spec that declares the server, such as spec.mysql. Claim is the name of the volume claim, and
-	// RecordName that of the ConfigMap. Messages contain all three.
+	// RecordName is the name of the ConfigMap with the record. Messages contain all three.
 	Component, Claim, RecordName string
 }
 

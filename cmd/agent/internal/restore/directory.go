@@ -120,8 +120,8 @@ func tokensOf(q binlog.Query) (all []token) {
 	}
 }
 
-// leadOf returns a function that reports whether a byte is the first byte of a two-byte character. It does so only for
-// character sets whose second bytes may look like a backslash, a backtick or a letter. For others, it returns nil.
+// leadOf returns a function that reports whether a byte is the first byte of a two-byte character. For a character set
+// whose second bytes never look like a backslash, a backtick or a letter, leadOf returns nil.
 func leadOf(collation uint16) func(byte) bool {
 	switch collation {
 	case 13, 88, 95, 96: // sjis, cp932

@@ -26,8 +26,8 @@ type moment struct {
 	until time.Time
 	// last is the end of the last transaction that was committed before the time.
 	last contract.Position
-	// stop is a position in the first transaction after the time: its end, or the first byte of its segment; nil until it is found.
-	// isProven reports whether the bounds of a segment prove that the position is after the time.
+	// stop is a position in the first transaction after the time: the end of this transaction, or the first byte of its segment.
+	// stop is nil until it is found. isProven reports whether the bounds of a segment prove that the position is after the time.
 	stop     *contract.Position
 	isProven bool
 	// doubts are the transactions between last and stop whose events have impossible times.

@@ -19,8 +19,9 @@ func hasStatements(o manifest.Object) bool {
 	return strings.HasPrefix(o.Name, manifest.ObjectsName) || strings.HasPrefix(o.Name, manifest.ViewsName)
 }
 
-// loadStatements runs the statements of an object. A statement may need an object that a later statement creates. Therefore it repeats
-// failed statements as long as at least one of them succeeds. It returns a warning for each statement that still fails.
+// loadStatements runs the statements of an object. A statement may need an object that a later statement creates. So loadStatements
+// repeats the failed statements as long as at least one of these succeeds in a round. It returns a warning for each statement that
+// still fails.
 func (s Source) loadStatements(ctx context.Context, o manifest.Object, to server.Options) ([]string, error) {
 	r, done, err := s.open(ctx, o)
 	if err != nil {

@@ -173,7 +173,8 @@ func rangesOf(conn *server.Conn, table, key string) ([]string, error) {
 	return divide(key, least, most), nil
 }
 
-// divide returns conditions of which each row satisfies exactly one. The first and the last range are unbounded.
+// divide returns SQL conditions. Each row satisfies exactly one of the conditions. The first and the last range are
+// unbounded.
 func divide(key string, least, most *big.Int) []string {
 	width := new(big.Int).Sub(most, least)
 	var ranges []string

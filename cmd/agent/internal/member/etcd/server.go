@@ -32,7 +32,7 @@ const (
 	watchPort   = "2382"
 )
 
-// Server is the etcd of one pod.
+// Server is the etcd server in a pod.
 type Server struct {
 	// Pod is the pod's name, Set the name of its StatefulSet, and Namespace the namespace of both.
 	Pod, Set, Namespace string
@@ -50,7 +50,7 @@ type Server struct {
 	Flags []string
 }
 
-// New returns the etcd of a pod. The pod's name must be that of a pod of the StatefulSet.
+// New returns the etcd server in a pod. The pod's name must be the name of the StatefulSet with an ordinal.
 func New(s Server) (*Server, error) {
 	i := strings.LastIndex(s.Pod, "-")
 	if i < 1 {

@@ -48,8 +48,8 @@ type Member struct {
 	acknowledged uint64 // commits that voters have acknowledged since the start of the server
 }
 
-// Arguments returns the options with which the server must start. So a server never starts in the role that it had
-// before.
+// Arguments returns the options with which the server must start. With these options, the server starts read-only
+// and without replication, whatever its role was before.
 func Arguments(ordinal int) []string {
 	return []string{
 		"--server-id=" + strconv.Itoa(ordinal+1), "--super-read-only=ON", "--skip-replica-start=ON", "--event-scheduler=OFF",

@@ -193,7 +193,7 @@ func contains(c *server.Conn, all, some string) (bool, error) {
 	return is == "1", nil
 }
 
-// check fails unless a copy is complete and has no transaction that a failover may lose. It completes the manifest.
+// check fails if a copy is incomplete, or has a transaction that a failover may lose. It completes the manifest.
 func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest.Backup) error {
 	row, err := c.Named("SELECT STATE, BINLOG_FILE, BINLOG_POSITION FROM performance_schema.clone_status")
 	if err != nil {

@@ -98,8 +98,8 @@ func (s shard) equal(o shard) bool {
 	return s.master.id == o.master.id && s.master.epoch == o.master.epoch && slices.Equal(s.master.slots, o.master.slots)
 }
 
-// agree returns the shards of a cluster, sorted by their first slots. It fails unless all views have the same owners of slots, each slot
-// has exactly one owner, and no slot is moving.
+// agree returns the shards of a cluster, sorted by their first slots. It fails if the views differ in the owners of slots, if a slot
+// does not have exactly one owner, or if a slot is moving.
 func agree(views []view) ([]shard, error) {
 	owners := map[string]*shard{}
 	epochs := map[uint64]bool{}
