@@ -80,7 +80,7 @@ func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstr
 	case err != nil:
 		return err
 	case held && !p.isAfter(of, part.Name): // otherwise the two Services would wait for each other
-		return fmt.Errorf("Service %s keeps the port until the operator may change component %s", holder.GetName(), of.Name)
+		return fmt.Errorf("the Service %s keeps the port until the operator may change component %s", holder.GetName(), of.Name)
 	case !held && wanted != nil:
 		result, err := p.applier.Apply(ctx, p.owner, wanted, holder)
 		switch {

@@ -27,7 +27,7 @@ func TestHeldPartKeepsItsNodePort(t *testing.T) {
 			"labels: {app.kubernetes.io/component: "+name+"}, ownerReferences: [{apiVersion: v1, kind: ReplicationController, name: book, uid: uid, controller: true}]}, "+
 			"spec: {type: NodePort, ports: [{name: http, port: 80, nodePort: "+node+"}]}}")
 	}
-	const keeps = "free node port 31000 for Service a: Service b keeps the port until the operator may change component b"
+	const keeps = "free node port 31000 for Service a: the Service b keeps the port until the operator may change component b"
 	for name, test := range map[string]struct {
 		hold  bool
 		after []string

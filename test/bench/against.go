@@ -128,7 +128,7 @@ func (a against) turn(ctx context.Context, b *bench, of *build) (turn []measure,
 func (against) create(ctx context.Context, o *operator, services []*dsv1.DataService) ([]measure, error) {
 	begun, n := time.Now(), len(services)
 	created, err := o.measure(ctx, n, 0, func() error {
-		if err := o.bench.create(ctx, services...); err != nil {
+		if err := o.create(ctx, services...); err != nil {
 			return err
 		}
 		return o.awaitReady(ctx, services...)

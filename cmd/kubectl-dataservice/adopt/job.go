@@ -107,7 +107,7 @@ func (a *Adopter) answer(ctx context.Context, job *unstructured.Unstructured) (*
 		}
 	}
 	if condition := conditionOf(live, string(batchv1.JobFailed)); condition["status"] == "True" {
-		return nil, "", fmt.Errorf("Job %s failed (%v): run the command again", job.GetName(), condition["message"])
+		return nil, "", fmt.Errorf("the Job %s failed (%v): run the command again", job.GetName(), condition["message"])
 	}
 	return nil, missing, nil
 }

@@ -107,7 +107,7 @@ func sameButSlots(a, b Step) bool {
 //	only O has a mark, T has no keys            STABLE on O
 //	O's mark names an unreached node            the master of that node's shard counts as T
 //	O's mark names a replica                    the master of that replica's shard counts as T
-//	O's mark names O                            O has all keys: delete the copies on other masters, then STABLE on O
+//	O's mark names O itself                     delete the copies on other masters (O has all keys), then STABLE on O
 //
 // The owner of a slot changes only when a move completes, and the move first checks that no key is left. NODE in this
 // table names the owner that all other nodes already have in their views.
