@@ -92,7 +92,7 @@ type Backup struct {
 	Damaged     string     `json:"damaged,omitempty"`
 	// Base is the form of the data in the manifest: empty for a dump, files or physical for a copy of files.
 	Base string `json:"base,omitempty"`
-	// Writer is the id of the resource whose data it is.
+	// Writer is the id of the resource whose data the backup has.
 	Writer string `json:"writer,omitempty"`
 }
 

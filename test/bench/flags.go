@@ -23,7 +23,8 @@ type flags struct {
 	large, pods, small int
 	only               []string
 	sizes              []int // numbers of DataServices in the sections load and against, ascending
-	// against is the commit of the section against, turns is how often each build is measured. Without bounds, the section only prints.
+	// against is the commit that the section `against` compares with. turns is the number of measurements of each build.
+	// If bounds is false, the section prints the ratios, and does not fail because of them.
 	against string
 	turns   int
 	bounds  bool

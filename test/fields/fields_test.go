@@ -43,8 +43,8 @@ func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstr
 	return objects
 }
 
-// Every case changes manifests, and the golden file of its base lists the changed leaves. The golden file shows a reviewer the effect of
-// each field.
+// Every case changes manifests, unless its field `unchanged` gives the reason. The golden file of its base lists the changed leaves, and
+// so shows a reviewer the effect of each field.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	bases, err := Bases()

@@ -107,7 +107,7 @@ func TestStepsAreRefused(t *testing.T) {
 		{"promotion with another history", force(lost, topology.Proof{History: strings.Repeat("0", 40)}), "has the replication ID"},
 		{"promotion with less of it", force(lost, topology.Proof{History: history, Offset: 1 << 60}), "has the replication offset"},
 		{"promotion while its master answers", force(lost, topology.Proof{History: history}), "reaches its master"},
-		{"promotion over a master that has its data", force(master, topology.Proof{History: history, Run: "of-another-start"}), "does not replace"},
+		{"promotion over a master that has its data", force(master, topology.Proof{History: history, Run: "of-another-start"}), "does not take over from"},
 		{"forgetting an owner", topology.Step{Action: topology.ActionForget, ID: master.ID, On: []topology.Place{second, third}}, "owns slots"},
 		{"deletion of the pod of an owner", topology.Step{Action: topology.ActionDeletePod, Node: second}, "owns slots"},
 		{"replica of another shard", topology.Step{Action: topology.ActionReplicate, Node: replica, Target: second}, "do not belong to one shard"},

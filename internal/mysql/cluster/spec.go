@@ -26,8 +26,8 @@ const (
 	chart = "mysqlcluster"
 
 	defaultImage = "docker.io/library/mysql:8.4.9"
-	// maxMembers is the maximum number of members. maxVoters is the maximum number of voters: members other than the
-	// primary whose copies count.
+	// maxMembers is the maximum number of members. maxVoters is the maximum number of voters. A voter is a member whose
+	// copy counts. The primary is not a voter.
 	maxMembers, maxVoters = 5, 2
 )
 

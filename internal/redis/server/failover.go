@@ -129,8 +129,8 @@ func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 		return err
 	}
 	if master.RunID != t.Step.Proof.Run || !master.Replication.Master || master.Keys > 0 && !t.Step.Proof.Consented || heir.Keys == 0 || heir.Replication.LinkUp {
-		return proof.Refuse("%s does not replace %s as decided: the two have %d and %d keys, the replica's link is up: %v, the master runs for %s",
-			heir.Pod, master.Pod, heir.Keys, master.Keys, heir.Replication.LinkUp, master.Uptime.Round(time.Second))
+		return proof.Refuse("%s does not take over from %s, because they have changed since the decision: %s has %d keys, %s has %d keys, the link to the master is up (%v), and the master has run for %s",
+			heir.Pod, master.Pod, heir.Pod, heir.Keys, master.Pod, master.Keys, heir.Replication.LinkUp, master.Uptime.Round(time.Second))
 	}
 	return nil
 }

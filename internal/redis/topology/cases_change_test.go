@@ -46,7 +46,7 @@ func TestOpenSlots(t *testing.T) {
 		row("the target is lost, and no node has keys", Healing, "", "MarkSlot STABLE a-0-0", "", stranger, slotKeys(source)),
 		row("two importers: the one that is named goes first", Healing, "", "MoveSlots a-0-0", "to a-2-0", from, to, importing("a-1-0", "a-0-0"),
 			slotKeys(map[string]int64{"a-0-0": 3, "a-1-0": 1, "a-2-0": 2})),
-		row("a move back that was broken off: the target has copies", Healing, "", "MoveSlots BACK a-0-0", "the keys that a-2-0 has", self, slotKeys(both)),
+		row("a move back that was broken off: the target has copies", Healing, "", "MoveSlots BACK a-0-0", "from a-2-0 back to a-0-0", self, slotKeys(both)),
 		row("its target restarted", Healing, "", "MoveSlots BACK a-0-0", "a-2-0", self, to, slotKeys(both)),
 		row("its target was replaced", Healing, "", "MoveSlots BACK a-0-0", "a-2-1", took, self, hers),
 		row("its target is down", Healing, "", "Wait", "", self, lost(15*time.Second, "a-2-0"), slotKeys(source)),

@@ -289,7 +289,7 @@ func (c *cluster) move(from, to *Node, slots SlotSet, verb string) Step {
 // moveBack returns the step that undoes started moves.
 func (c *cluster) moveBack(owner, from *Node, slots SlotSet) Step {
 	s := c.move(owner, from, slots, "")
-	s.Mode, s.Message = ModeBack, fmt.Sprintf("move the keys that %s has of %d slots (%s) back to %s", from.Pod, slots.Len(), brief(slots), owner.Pod)
+	s.Mode, s.Message = ModeBack, fmt.Sprintf("move the keys of %d slots (%s) from %s back to %s", slots.Len(), brief(slots), from.Pod, owner.Pod)
 	return s
 }
 
