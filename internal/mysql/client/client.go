@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// lookTime limits a query of a member. retryTime limits the queries after a failed query. silentTime limits a query
-	// of a silent member; it is short, because each step of a failover queries the silent primary twice. orderTime
-	// bounds an order, which may wait for a lock in the server.
-	lookTime   = 2 * time.Second
+	// LookTime limits a query of a member. retryTime limits the queries after a failed query. silentTime limits a query
+	// of a silent member, because each observation during a failover waits for the silent primary. orderTime limits an
+	// order, which may wait for a lock in the server.
+	LookTime   = 2 * time.Second
 	retryTime  = time.Second
 	silentTime = 250 * time.Millisecond
 	orderTime  = 15 * time.Second
@@ -39,17 +39,9 @@ type Client struct {
 	Source func(ordinal int) (host string, port int)
 }
 
-// LookTime returns the longest time of a query of a member.
-func LookTime(isSilent bool) time.Duration {
-	if isSilent {
-		return silentTime
-	}
-	return lookTime
-}
-
 // Look returns the answer of a member's agent.
 func (c *Client) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, LookTime)
 	defer cancel()
 	answer, err := c.send(ctx, http.MethodGet, ordinal, mysqlmember.PathState, http.NoBody)
 	if err != nil {

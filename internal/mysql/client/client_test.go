@@ -156,7 +156,7 @@ func TestObserverForgets(t *testing.T) {
 }
 
 // A query waits shorter for a member that has not answered, and shortest for a silent member, except every ten seconds.
-func TestLookTime(t *testing.T) {
+func TestPatience(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
 	for second, c := range []struct {
@@ -171,7 +171,7 @@ func TestLookTime(t *testing.T) {
 			continue // no query in this second
 		}
 		now := time.Unix(int64(second), 0)
-		assert.Equal(t, o.LookTime(1, now), c.want, "after %d s", second)
+		assert.Equal(t, o.Patience(1, now), c.want, "after %d s", second)
 		o.Observe(replication.Record{}, []Look{{Pod: Pod{Ordinal: 1}, Answer: mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeEmpty}}, Err: c.err}}, now)
 	}
 }

@@ -20,7 +20,7 @@ const (
 	// after which waiting commits count as blocked.
 	badAfter     = 10 * time.Second
 	blockedAfter = 5 * time.Second
-	// retryAfter is the interval at which a silent member is queried for lookTime, because its answers may need more than
+	// retryAfter is the interval at which a silent member is queried for LookTime, because its answers may need more than
 	// silentTime.
 	retryAfter = 10 * time.Second
 )
@@ -58,7 +58,7 @@ type Observer struct {
 type memory struct {
 	failed  int
 	counted time.Time
-	// tried is the time of the last query for lookTime, while the member is silent.
+	// tried is the time of the last query for LookTime, while the member is silent.
 	tried        time.Time
 	bad, blocked time.Time
 	// executed has the transactions from the last answer of an agent. It is needed for older agents only.
@@ -86,17 +86,17 @@ func (o *Observer) Observe(record replication.Record, looks []Look, now time.Tim
 	return all
 }
 
-// LookTime returns the longest time of the next query of a member.
-func (o *Observer) LookTime(ordinal int, now time.Time) time.Duration {
+// Patience returns the longest time of the next query of a member.
+func (o *Observer) Patience(ordinal int, now time.Time) time.Duration {
 	past := o.members[ordinal]
 	switch {
 	case past == nil || past.failed == 0:
-		return lookTime
+		return LookTime
 	case past.failed < silentAfter:
 		return retryTime
 	case now.Sub(past.tried) >= retryAfter:
 		past.tried = now
-		return lookTime
+		return LookTime
 	}
 	return silentTime
 }

@@ -14,7 +14,6 @@ import (
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/mysql"
-	"d3os.com/d3os-operator/internal/mysql/client"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -98,13 +97,7 @@ func (k *Kind) executor(mc *mysqlv1.MySQLCluster, obs *Observation) executor {
 	return executor{
 		Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, mc)},
 		connect: k.options.Connect, reach: obs.reach, tap: k.options.Tap,
-		limit: func(ordinal int) time.Duration { return client.LookTime(obs.isSilent(ordinal)) },
 	}
-}
-
-// isSilent reports whether a member was silent at the observation.
-func (obs *Observation) isSilent(ordinal int) bool {
-	return slices.ContainsFunc(obs.Members, func(m replication.Member) bool { return m.Ordinal == ordinal && m.Silent })
 }
 
 // isGiven reports whether a step was executed already, so that the operator only waits for its result: the pod has the ticket, or the pod

@@ -41,8 +41,7 @@ type executor struct {
 
 	connect Connect
 	reach   Reach // its addresses are read again before each side effect
-	limit   func(ordinal int) time.Duration
-	tap     Tap // nil for none
+	tap     Tap   // nil for none
 }
 
 // sight holds the facts that an executor has read immediately before a side effect.
@@ -88,10 +87,13 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 		pods = append(pods, client.Pod{Ordinal: ordinal, UID: pod.UID})
 	}
 	now.members = e.connect(reach)
-	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal, e.limit)
+	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal, patiently)
 	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // times do not matter: no fact of a step is a time
 	return now, nil
 }
+
+// patiently lets a slow member answer, because a step of a failover requires that the primary does not answer.
+func patiently(int) time.Duration { return client.LookTime }
 
 // named returns the ordinals of the members that a step's facts are about, without duplicates. The primary is always
 // among them, because a fact may compare a member with the primary.

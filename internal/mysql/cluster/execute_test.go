@@ -38,6 +38,7 @@ type agents struct {
 	answers map[int]*mysqlmember.Answer
 	looks   []int
 	limits  map[int]time.Duration // by member: the longest time of the last query
+	needs   map[int]time.Duration // by member: the time that an answer takes
 	orders  []string
 	err     error // result of orders
 }
@@ -55,6 +56,9 @@ func (a *agents) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, err
 		a.limits = map[int]time.Duration{}
 	}
 	a.limits[ordinal] = time.Until(end)
+	if a.limits[ordinal] < a.needs[ordinal] {
+		return mysqlmember.Answer{}, context.DeadlineExceeded
+	}
 	a.looks = append(a.looks, ordinal)
 	if a.answers[ordinal] == nil {
 		return mysqlmember.Answer{}, errors.New("no answer")
@@ -125,7 +129,6 @@ func newBench(t *testing.T, record replication.Record) *bench {
 	b.executor = executor{
 		Cluster: database.Cluster{Client: b.api, Live: b.api, Owner: o}, connect: b.agents.connect,
 		reach: Reach{TLS: &tls.Config{MinVersion: tls.VersionTLS13}, Host: func(ordinal int) string { return database.PodName("db", ordinal) }},
-		limit: func(int) time.Duration { return time.Minute },
 	}
 	return b
 }
@@ -238,8 +241,11 @@ func TestChangedFactsRefuse(t *testing.T) {
 		}, "member 1 has changed"},
 		"the server started again": {order(replication.ActionFollow, 1), func(_ *testing.T, b *bench) { b.agents.answers[1].Instance = "later" }, "member 1 has changed"},
 		"the primary answers":      {promote, func(*testing.T, *bench) {}, "Silent does not hold"},
-		"the voter is behind":      {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, "HasLog does not hold"},
-		"the primary has it":       {errant, func(*testing.T, *bench) {}, "Errant does not hold"},
+		"the primary answers slowly": {promote, func(_ *testing.T, b *bench) {
+			b.agents.needs = map[int]time.Duration{0: 500 * time.Millisecond}
+		}, "Silent does not hold"},
+		"the voter is behind": {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, "HasLog does not hold"},
+		"the primary has it":  {errant, func(*testing.T, *bench) {}, "Errant does not hold"},
 	} {
 		b := newBench(t, recorded)
 		c.change(t, b)

@@ -133,7 +133,7 @@ func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcil
 		all = append(all, obs.pods[i].Pod)
 	}
 	now := k.now()
-	limit := func(ordinal int) time.Duration { return past.LookTime(ordinal, now) }
+	limit := func(ordinal int) time.Duration { return past.Patience(ordinal, now) }
 	obs.Looks = lookAt(ctx, k.options.Connect(obs.reach), obs.reach, all, obs.record.Primary.Ordinal, limit)
 	now = k.now()
 	obs.Observation = past.Observe(obs.record, obs.Looks, now)
