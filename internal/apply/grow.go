@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"d3os.com/d3os-operator/internal/growth"
 )
 
 const (
@@ -25,11 +23,11 @@ const (
 	annotationGrownFrom = "d3os-product.com.d3os/grown-from"
 )
 
-// Growable returns the state of a claim as the input of a growth.Policy.
-func Growable(claim *unstructured.Unstructured) growth.Claim {
+// Growable returns the state of a claim as the input of a GrowthPolicy.
+func Growable(claim *unstructured.Unstructured) ClaimGrowth {
 	has, capacity := request(claim), quantity(claim, storageCapacity...)
 	from, _ := strconv.ParseInt(claim.GetAnnotations()[annotationGrownFrom], 10, 64) // 0 if it is malformed: the claim may then grow again
-	state := growth.Claim{Request: has.Value(), Capacity: capacity.Value(), GrownFrom: from, NeedsRestart: pendingGrowth(claim) != nil}
+	state := ClaimGrowth{Request: has.Value(), Capacity: capacity.Value(), GrownFrom: from, NeedsRestart: pendingGrowth(claim) != nil}
 	for _, kind := range []corev1.PersistentVolumeClaimConditionType{corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError} {
 		if condition := conditionOf(claim, kind); condition != nil {
 			state.Refused = fmt.Sprint(condition["message"])

@@ -10,7 +10,6 @@ import (
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -32,7 +31,7 @@ func TestGrow(t *testing.T) {
 	assert.DeepEqual(t, p.writes(), []string{"PATCH persistentvolumeclaims/data-mysql-dataservice-0"})
 	live := fetch(t, claim)
 	await(t, live)
-	assert.DeepEqual(t, Growable(live), growth.Claim{Request: 12 * gi, GrownFrom: 10*gi - 1})
+	assert.DeepEqual(t, Growable(live), ClaimGrowth{Request: 12 * gi, GrownFrom: 10*gi - 1})
 
 	grown, refusal, err = p.Grow(t.Context(), claim, 14*gi, 10*gi)
 	assert.NilError(t, err)
@@ -99,7 +98,7 @@ func TestGrowable(t *testing.T) {
 	claim.Object["status"] = map[string]any{"capacity": map[string]any{"storage": "10Gi"}, "conditions": []any{
 		map[string]any{"type": "FileSystemResizePending", "status": "True"}, map[string]any{"type": "ControllerResizeError", "status": "True", "message": "no space"},
 	}}
-	assert.DeepEqual(t, Growable(claim), growth.Claim{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true, Refused: "no space"})
+	assert.DeepEqual(t, Growable(claim), ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true, Refused: "no space"})
 	to := grownTo(claim)
 	assert.Assert(t, to.IsZero(), "the claim does not have the size")
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -30,19 +30,19 @@ type Cluster struct {
 }
 
 // Pod returns a pod in its present state. It returns the zero value if the pod's labels do not name the resource.
-func (c Cluster) Pod(ctx context.Context, name string) (proof.Pod, error) {
+func (c Cluster) Pod(ctx context.Context, name string) (steps.Pod, error) {
 	pod := &corev1.Pod{}
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: name}, pod)
 	if apierrors.IsNotFound(err) {
-		return proof.Pod{}, nil
+		return steps.Pod{}, nil
 	}
 	if err != nil {
-		return proof.Pod{}, fmt.Errorf("read pod %s: %w", name, err)
+		return steps.Pod{}, fmt.Errorf("read pod %s: %w", name, err)
 	}
 	if !c.Owner.Names(pod) {
-		return proof.Pod{}, nil
+		return steps.Pod{}, nil
 	}
-	return proof.Pod{UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil}, nil
+	return steps.Pod{UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil}, nil
 }
 
 // Annotate writes annotations of an object; a nil value removes an annotation. The API server refuses the write if the
@@ -126,7 +126,7 @@ func (c Cluster) DeletePodWithData(ctx context.Context, name string, at Version,
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	case leaving:
 		return fmt.Errorf("pod %s is not deleted: claim %s is being deleted, and its data would be lost with the pod: make a backup, or set the reclaim policy of the claim's volume to Retain. "+
-			"Then delete the pod yourself when the other pods have its data: %w", name, claim, proof.ErrRefused)
+			"Then delete the pod yourself when the other pods have its data: %w", name, claim, steps.ErrRefused)
 	}
 	return c.deletePodAt(ctx, name, at)
 }

@@ -17,7 +17,7 @@ import (
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/etcd/server"
 	"d3os.com/d3os-operator/internal/object"
@@ -146,7 +146,7 @@ func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) 
 	defer k.mu.Unlock()
 	a := k.authorities[key]
 	if !a.valid() || a.phase() != from {
-		return proof.Refuse("the certificate authorities are in phase %s, not %s", a.phase(), from)
+		return steps.Refuse("the certificate authorities are in phase %s, not %s", a.phase(), from)
 	}
 	switch from {
 	case membership.AuthoritiesAtRest:

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/etcd/membership"
-	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
@@ -198,7 +198,7 @@ func isPosition(text string) bool {
 func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (reconcile.Part, error) {
 	result := reconcile.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&ec.Spec), RetainsData: true}
 	if g := ec.Spec.StorageAutoGrow; g != nil {
-		result.Grow = growth.New(g.Limit, g.At, g.By)
+		result.Grow = apply.NewGrowthPolicy(g.Limit, g.At, g.By)
 	}
 	v, err := values(ec, owner, how, p.images)
 	if err != nil {

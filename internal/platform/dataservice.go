@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
@@ -241,10 +241,10 @@ func isUser(c *plan.Component) bool {
 }
 
 func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) reconcile.Part {
-	var grow *growth.Policy
+	var grow *apply.GrowthPolicy
 	if c.MySQL != nil && c.MySQL.Storage.AutoGrow != nil && c.Kind != component.Managed { // a MySQLCluster grows its volumes itself
 		g := c.MySQL.Storage.AutoGrow
-		grow = growth.New(g.Limit, g.At, g.By)
+		grow = apply.NewGrowthPolicy(g.Limit, g.At, g.By)
 	}
 	return reconcile.Part{
 		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.WaitsFor), CalledBy: texts(graph.Callers(c.Name)),

@@ -14,7 +14,6 @@ import (
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/contract"
-	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/workers"
@@ -32,7 +31,7 @@ const (
 	measuredAtOnce = 16
 )
 
-// growVolumes measures the volumes of the parts with a growth.Policy, and grows volumes that are nearly full. A volume grows even if its
+// growVolumes measures the volumes of the parts with a apply.GrowthPolicy, and grows volumes that are nearly full. A volume grows even if its
 // server cannot run.
 func (e *Engine) growVolumes(ctx context.Context, owner object.Owner, seen *PlanSeen, recorder Recorder) error {
 	for i := range seen.Parts {
@@ -76,7 +75,7 @@ func (e *Engine) growVolume(ctx context.Context, part *PartSeen, claim *unstruct
 		}
 		if grown {
 			recorder.Record(ctx, Event{Type: corev1.EventTypeNormal, Reason: EventVolumeGrown, Action: "Grow", Related: referTo(claim),
-				Note: fmt.Sprintf("PersistentVolumeClaim %s grows to %s: its file system was nearly full", claim.GetName(), growth.Text(decided.To))})
+				Note: fmt.Sprintf("PersistentVolumeClaim %s grows to %s: its file system was nearly full", claim.GetName(), apply.SizeText(decided.To))})
 		}
 		if refusal != nil {
 			decided.Obstacle = refusal.Message

@@ -26,7 +26,6 @@ import (
 	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/contract"
-	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -100,7 +99,7 @@ func TestVolumesGrow(t *testing.T) {
 	engine, events := NewEngine(c, apply.New(c, c, types, "1.2.3")), &recorded{}
 	pass := func(limit string) PartSeen {
 		t.Helper()
-		seen := PlanSeen{Parts: []PartSeen{{Name: "other"}, {Name: "mysql", Kind: "StatefulSet", grow: growth.New(resource.MustParse(limit), "", "")}}}
+		seen := PlanSeen{Parts: []PartSeen{{Name: "other"}, {Name: "mysql", Kind: "StatefulSet", grow: apply.NewGrowthPolicy(resource.MustParse(limit), "", "")}}}
 		seen.Parts[1].Health = health.State{Problem: "pod a-0: CrashLoopBackOff"}
 		assert.NilError(t, engine.growVolumes(t.Context(), owner, &seen, events))
 		assert.Equal(t, seen.Parts[0].LookAgain, time.Duration(0))

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/growth"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -60,7 +60,7 @@ type Part struct {
 	// Stopped is set for a part that is planned without pods, because the owner hibernates.
 	Stopped *Stopped
 	// Grow is the rule for the growth of the part's volumes, whose use the pods report; nil for none.
-	Grow *growth.Policy
+	Grow *apply.GrowthPolicy
 	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 
@@ -160,7 +160,7 @@ type PartSeen struct {
 	// LookAgain is the time until the next reconciliation without an event; 0 is never.
 	LookAgain time.Duration
 
-	grow *growth.Policy // as planned
+	grow *apply.GrowthPolicy // as planned
 }
 
 // PlanSeen is the observed state of an owner in one reconciliation.

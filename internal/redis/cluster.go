@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/server"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -39,7 +39,7 @@ func (c *cluster) Record(ctx context.Context, record topology.Record) error {
 				return fmt.Errorf("stop pods: %w", err)
 			}
 			if leaving {
-				return proof.Refuse("the pods are not stopped: claim %s is being deleted, and its data would be lost with the pod: make a backup, "+
+				return steps.Refuse("the pods are not stopped: claim %s is being deleted, and its data would be lost with the pod: make a backup, "+
 					"or set the reclaim policy of the claim's volume to Retain. Then delete the pod yourself", claim)
 			}
 		}
@@ -58,11 +58,11 @@ func (c *cluster) DeletePod(ctx context.Context, place topology.Place) error {
 		}
 		switch {
 		case pod.UID != at.UID:
-			return proof.Refuse("pod %s has been replaced", place.Pod)
+			return steps.Refuse("pod %s has been replaced", place.Pod)
 		case c.isNeverUp && !isUnserved(pod):
-			return proof.Refuse("pod %s is not deleted: its container %s has started", place.Pod, container)
+			return steps.Refuse("pod %s is not deleted: its container %s has started", place.Pod, container)
 		case c.isStuck && !isStuck(pod):
-			return proof.Refuse("pod %s is not deleted: its container %s runs or is being started", place.Pod, container)
+			return steps.Refuse("pod %s is not deleted: its container %s runs or is being started", place.Pod, container)
 		}
 		at.Version = pod.ResourceVersion
 	}

@@ -24,7 +24,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
@@ -243,7 +243,7 @@ func TestPodsAreReadBeforeTheyAreDeleted(t *testing.T) {
 			assert.NilError(t, err, name)
 		} else {
 			assert.ErrorContains(t, err, c.refused, name)
-			assert.ErrorIs(t, err, proof.ErrRefused, name)
+			assert.ErrorIs(t, err, steps.ErrRefused, name)
 		}
 		assert.DeepEqual(t, api.deleted, c.deleted)
 	}

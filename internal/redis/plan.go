@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
@@ -144,7 +144,7 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned
 		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), HasEqualSets: true, RetainsData: keepsData(&rc.Spec),
 	}
 	if g := rc.Spec.Storage.AutoGrow; g != nil {
-		result.Grow = growth.New(g.Limit, g.At, g.By)
+		result.Grow = apply.NewGrowthPolicy(g.Limit, g.At, g.By)
 	}
 	err := checkPods(&rc.Spec, len(how.Shards))
 	var v map[string]any

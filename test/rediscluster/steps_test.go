@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/server"
 	"d3os.com/d3os-operator/internal/redis/topology"
@@ -37,11 +37,11 @@ func (s *scene) hand() hand {
 }
 
 // Pod returns the UID and the address of a pod, for the checks of a step.
-func (h hand) Pod(_ context.Context, name string) (proof.Pod, error) {
+func (h hand) Pod(_ context.Context, name string) (steps.Pod, error) {
 	if pod := h.pod(name); pod != nil {
-		return proof.Pod{UID: string(pod.UID), IP: pod.Status.PodIP}, nil
+		return steps.Pod{UID: string(pod.UID), IP: pod.Status.PodIP}, nil
 	}
-	return proof.Pod{}, nil
+	return steps.Pod{}, nil
 }
 
 // Record and DeletePod fail: no step of these tests may call them.
@@ -120,7 +120,7 @@ func TestStepsAreRefused(t *testing.T) {
 		{"an owner that is not checked", topology.Step{Action: topology.ActionAssignSlot, ID: second.ID, On: []topology.Place{second, third}, Slots: own(0)}, "does not check that master for keys"},
 	} {
 		before := fmt.Sprint(s.owned())
-		if err := h.take(c.step); !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), c.want) {
+		if err := h.take(c.step); !errors.Is(err, steps.ErrRefused) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the step returns %v, want a refusal with %q", c.why, err, c.want)
 		}
 		if after := fmt.Sprint(s.owned()); after != before {
@@ -137,7 +137,7 @@ func TestStepsAreRefused(t *testing.T) {
 		s.do(holder.Pod, "CLUSTER", "SETSLOT", slot[0].From, "IMPORTING", master.ID)
 		s.put(holder.Pod, key, "wrong") // like a master that lost a slot but kept its keys
 		s.do(holder.Pod, "CLUSTER", "SETSLOT", slot[0].From, "STABLE")
-		if err := h.take(move(master, second, slot, third)); !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), holder.Pod) {
+		if err := h.take(move(master, second, slot, third)); !errors.Is(err, steps.ErrRefused) || !strings.Contains(err.Error(), holder.Pod) {
 			t.Errorf("%s has a key, and the move returns %v", holder.Pod, err)
 		}
 		if !s.owned()[0].Has(slot[0].From) {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"d3os.com/d3os-operator/internal/database/backoff"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -32,11 +32,11 @@ type failures struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	known map[string]*backoff.Steps[string] // by cluster; the inner keys are keys of steps
+	known map[string]*steps.Failures[string] // by cluster; the inner keys are keys of steps
 }
 
 func newFailures(now func() time.Time) *failures {
-	return &failures{now: now, known: map[string]*backoff.Steps[string]{}}
+	return &failures{now: now, known: map[string]*steps.Failures[string]{}}
 }
 
 // note records the success or failure of a step.
@@ -47,25 +47,25 @@ func (f *failures) note(ctx context.Context, cluster string, step membership.Ste
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key, steps := step.Key(), f.known[cluster]
+	key, failed := step.Key(), f.known[cluster]
 	if err == nil {
-		if steps != nil {
-			steps.Forget(func(known string) bool { return known == key })
+		if failed != nil {
+			failed.Forget(func(known string) bool { return known == key })
 		}
 		return
 	}
-	if steps == nil {
-		steps = &backoff.Steps[string]{}
-		f.known[cluster] = steps
+	if failed == nil {
+		failed = &steps.Failures[string]{}
+		f.known[cluster] = failed
 	}
-	steps.Fail(key, f.now(), err.Error(), func(times int) time.Duration {
+	failed.Fail(key, f.now(), err.Error(), func(times int) time.Duration {
 		switch isRefusal := errors.Is(err, ErrNotYet); {
 		case isRefusal && times >= mostRefusals:
 			return stepAgain
 		case isRefusal, times == 1:
 			return 0
 		}
-		return backoff.Doubled(stepAgain, times-2, lastAgain)
+		return steps.Doubled(stepAgain, times-2, lastAgain)
 	})
 }
 
@@ -73,11 +73,11 @@ func (f *failures) note(ctx context.Context, cluster string, step membership.Ste
 func (f *failures) of(cluster string) (all []membership.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	steps := f.known[cluster]
-	if steps == nil {
+	failed := f.known[cluster]
+	if failed == nil {
 		return nil
 	}
-	for key, cause := range steps.Held(f.now()) {
+	for key, cause := range failed.Held(f.now()) {
 		all = append(all, membership.Failure{Step: key, Cause: cause})
 	}
 	slices.SortFunc(all, func(a, b membership.Failure) int { return cmp.Compare(a.Step, b.Step) })

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/workers"
 )
@@ -123,7 +123,7 @@ func (t *executor) compare(ctx context.Context) (good, bad []membership.ID, err 
 	}
 	good, bad, ok := membership.Compare(hashes, voters)
 	if !ok {
-		return nil, nil, proof.Refuse("no quorum of the voters has the same keys: %s", describeHashes(hashes))
+		return nil, nil, steps.Refuse("no quorum of the voters has the same keys: %s", describeHashes(hashes))
 	}
 	return good, bad, nil
 }

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
@@ -41,7 +41,7 @@ func (t *executor) promote(ctx context.Context) error {
 	}
 	defer c.Close()
 	if len(t.Step.Healthy) != 1 || t.Step.Healthy[0].Member != t.Step.Member {
-		return proof.Refuse("the step does not name the learner's pod")
+		return steps.Refuse("the step does not name the learner's pod")
 	}
 	learner, itself, err := t.prove(ctx, t.Step.Healthy[0])
 	if err != nil {
@@ -51,7 +51,7 @@ func (t *executor) promote(ctx context.Context) error {
 		return err
 	}
 	if itself.RaftAppliedIndex+lagEntries < status.RaftAppliedIndex {
-		return proof.Refuse("%s lacks %d entries of the log", t.Step.Healthy[0].Pod, status.RaftAppliedIndex-itself.RaftAppliedIndex)
+		return steps.Refuse("%s lacks %d entries of the log", t.Step.Healthy[0].Pod, status.RaftAppliedIndex-itself.RaftAppliedIndex)
 	}
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.MemberPromote(ctx, uint64(t.Step.Member))
@@ -84,7 +84,7 @@ func (t *executor) moveLeader(ctx context.Context) error {
 	}
 	defer c.Close()
 	if membership.ID(status.Leader) != t.Step.Via.Member {
-		return proof.Refuse("%s does not lead the cluster", t.Step.Via.Pod)
+		return steps.Refuse("%s does not lead the cluster", t.Step.Via.Pod)
 	}
 	return t.effect(ctx, func(ctx context.Context) error {
 		_, err := c.MoveLeader(ctx, uint64(t.Step.Member))
@@ -159,7 +159,7 @@ func (t *executor) ticket(ctx context.Context) error {
 		}
 		defer c.Close()
 		if !slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member && m.Learner && m.Name == "" }) {
-			return proof.Refuse("member %s is not a learner, or was started before", t.Step.Member)
+			return steps.Refuse("member %s is not a learner, or was started before", t.Step.Member)
 		}
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Ticket(ctx, t.Step.Pod, t.Step.Ticket) })
@@ -167,7 +167,7 @@ func (t *executor) ticket(ctx context.Context) error {
 
 func (t *executor) deletePod(ctx context.Context) error {
 	if t.Step.Pod.Pod == "" || t.Step.Pod.UID == "" {
-		return proof.Refuse("the step names no pod")
+		return steps.Refuse("the step names no pod")
 	}
 	if len(t.Step.Expect) > 0 {
 		if err := t.proveList(ctx); err != nil {
@@ -180,7 +180,7 @@ func (t *executor) deletePod(ctx context.Context) error {
 	report, answer := t.look(ctx, t.Step.Pod)
 	if t.Step.Pod.Member == 0 && answer != nil {
 		// When the step was decided, no member ran in the pod. The member that runs now may be a voter.
-		return proof.Refuse("member %s now runs in pod %s", answer.Member, t.Step.Pod.Pod)
+		return steps.Refuse("member %s now runs in pod %s", answer.Member, t.Step.Pod.Pod)
 	}
 	if err := t.proveStays(ctx, report, answer); err != nil {
 		return err
@@ -194,10 +194,10 @@ func (t *executor) deleteClaim(ctx context.Context) error {
 		return err
 	}
 	if t.Step.Member == 0 || t.Step.Claim.UID == "" || slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member }) {
-		return proof.Refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
+		return steps.Refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
 	}
 	if report, answer := t.look(ctx, t.Step.Pod); t.isExpected(report, answer) {
-		return proof.Refuse("pod %s now has the data of a member", t.Step.Pod.Pod)
+		return steps.Refuse("pod %s now has the data of a member", t.Step.Pod.Pod)
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Ordinal, t.Step.Claim) })
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
@@ -69,25 +69,25 @@ func (t *executor) proveUseless(ctx context.Context) error {
 	if t.Step.Evidence == membership.EvidenceCorrupt {
 		_, bad, err := t.compare(ctx)
 		if err == nil && !slices.Contains(bad, t.Step.Member) {
-			err = proof.Refuse("the comparison no longer shows that the keys of %s are wrong", name)
+			err = steps.Refuse("the comparison no longer shows that the keys of %s are wrong", name)
 		}
 		return err
 	}
 	report, answer := t.look(ctx, t.Step.Pod)
 	switch {
 	case answer != nil:
-		return proof.Refuse("member %s now answers in pod %s", answer.Member, name)
+		return steps.Refuse("member %s now answers in pod %s", answer.Member, name)
 	case t.Step.Evidence == membership.EvidenceCrashing:
 		crashes, err := t.Kubernetes.Crashing(ctx, t.Step.Pod)
 		if err == nil && !crashes {
-			err = proof.Refuse("etcd in pod %s no longer ends again and again", name)
+			err = steps.Refuse("etcd in pod %s no longer ends again and again", name)
 		}
 		return err
 	case report == nil:
-		return proof.Refuse("the agent in pod %s does not answer any more", name)
+		return steps.Refuse("the agent in pod %s does not answer any more", name)
 	}
 	if t.Step.Evidence == membership.EvidenceLost && !t.isLost(report) || t.Step.Evidence == membership.EvidenceDamaged && report.Damage == "" {
-		return proof.Refuse("the data in pod %s is not %s any more", name, t.Step.Evidence)
+		return steps.Refuse("the data in pod %s is not %s any more", name, t.Step.Evidence)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (t *executor) proveSame(ctx context.Context) error {
 	}
 	for _, m := range t.Step.Expect {
 		if !m.Learner && !slices.Contains(good, m.ID) {
-			return proof.Refuse("the comparison does not show that member %s has the same keys as the other voters", m.ID)
+			return steps.Refuse("the comparison does not show that member %s has the same keys as the other voters", m.ID)
 		}
 	}
 	return nil
@@ -130,10 +130,10 @@ func (t *executor) proveStays(ctx context.Context, report *membership.Report, an
 		return nil
 	}
 	if len(t.Step.Expect) == 0 { // otherwise deletePod has already proven the list
-		return proof.Refuse("the claim of pod %s is being deleted, and its data would be lost", t.Step.Pod.Pod)
+		return steps.Refuse("the claim of pod %s is being deleted, and its data would be lost", t.Step.Pod.Pod)
 	}
 	if t.isExpected(report, answer) {
-		return proof.Refuse("the claim of pod %s is being deleted, and the data of a member would be lost", t.Step.Pod.Pod)
+		return steps.Refuse("the claim of pod %s is being deleted, and the data of a member would be lost", t.Step.Pod.Pod)
 	}
 	return nil
 }
@@ -146,15 +146,15 @@ func (t *executor) proveAlone(ctx context.Context) error {
 		return err
 	}
 	if record != t.Step.Was {
-		return proof.Refuse("the record of the recovery has changed")
+		return steps.Refuse("the record of the recovery has changed")
 	}
 	for _, place := range append(slices.Clone(t.Step.Silent), t.Step.Pod) {
 		report, answer := t.look(ctx, place)
 		switch {
 		case answer != nil && answer.Linear:
-			return proof.Refuse("pod %s answers for a quorum", place.Pod)
+			return steps.Refuse("pod %s answers for a quorum", place.Pod)
 		case answer == nil && report == nil && place.Pod != t.Step.Pod.Pod && !t.runsSilently(ctx, place):
-			return proof.Refuse("the content of pod %s is not known: neither etcd nor the agent answers", place.Pod)
+			return steps.Refuse("the content of pod %s is not known: neither etcd nor the agent answers", place.Pod)
 		}
 	}
 	return nil
@@ -166,7 +166,7 @@ func (t *executor) scale(ctx context.Context) error {
 		return err
 	}
 	if t.Step.Ordinal < 1 {
-		return proof.Refuse("the step has no number of pods")
+		return steps.Refuse("the step has no number of pods")
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Scale(ctx, t.Step.Ordinal) })
 }

@@ -24,7 +24,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/workers"
 )
@@ -279,5 +279,5 @@ func same(a, b []membership.Member) error {
 	}) {
 		return nil
 	}
-	return fmt.Errorf("%w: the list of members has changed", proof.ErrRefused)
+	return fmt.Errorf("%w: the list of members has changed", steps.ErrRefused)
 }

@@ -18,7 +18,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/test/databasetest"
 )
@@ -95,7 +95,7 @@ func TestMeshWithStrictTLSIsNamed(t *testing.T) {
 		t.Helper()
 		pods := []membership.Pod{{Name: "store-0", IP: ip, Running: true}}
 		New(Options{}).Read(t.Context(), Access{}, pods, nil)
-		assert.Equal(t, pods[0].Problem, proof.ErrClosed.Error())
+		assert.Equal(t, pods[0].Problem, steps.ErrClosed.Error())
 		assert.Assert(t, !pods[0].Silent)
 	})
 }

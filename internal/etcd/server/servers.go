@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
@@ -108,7 +108,7 @@ func (s *Servers) dial(ctx context.Context, access Access, ip string) (*clientv3
 			fail(err)
 			return nil, err
 		}
-		return proof.Conn(connection, fail), nil
+		return steps.Conn(connection, fail), nil
 	}
 	scheme := "http"
 	if access.TLS != nil {

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/workers"
@@ -22,7 +22,7 @@ import (
 // for example by the UID of a pod or claim.
 type Kubernetes interface {
 	// Pod returns the present state of a pod, or the zero value if there is none of that name.
-	Pod(ctx context.Context, name string) (proof.Pod, error)
+	Pod(ctx context.Context, name string) (steps.Pod, error)
 	// Crashing reports whether etcd in a pod keeps exiting. It reads from the API server and not from a cache.
 	Crashing(ctx context.Context, pod membership.Place) (bool, error)
 	// Leaving reports whether the claim of an ordinal is being deleted. It reads from the API server and not from a cache.
@@ -72,7 +72,7 @@ type executor struct {
 }
 
 // Take runs one step. Before the side effect, it proves that the preconditions of the step still hold. If they do not, the error wraps
-// proof.ErrRefused. It does not wait for the consequences, which the next pass observes.
+// steps.ErrRefused. It does not wait for the consequences, which the next pass observes.
 func (s *Servers) Take(ctx context.Context, request Request) error {
 	t := &executor{Request: request, servers: s}
 	do := map[membership.Action]func(context.Context) error{
@@ -129,7 +129,7 @@ func (t *executor) effect(ctx context.Context, have func(context.Context) error)
 // closes the client.
 func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	if place.Pod == "" || place.UID == "" || place.IP == "" || place.Member == 0 || place.Cluster == 0 {
-		return nil, nil, proof.Refuse("the step names no member: %+v", place)
+		return nil, nil, steps.Refuse("the step names no member: %+v", place)
 	}
 	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
 	if err != nil {
@@ -149,7 +149,7 @@ func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3
 		return nil, nil, errors.Join(fmt.Errorf("query etcd in pod %s: %w", place.Pod, err), c.Close())
 	}
 	if id, cluster := membership.ID(status.Header.MemberId), membership.ID(status.Header.ClusterId); id != place.Member || cluster != place.Cluster {
-		return nil, nil, errors.Join(proof.Refuse("%s is member %s of cluster %s, but the step was decided for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
+		return nil, nil, errors.Join(steps.Refuse("%s is member %s of cluster %s, but the step was decided for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
 	}
 	return c, status, nil
 }
@@ -164,7 +164,7 @@ func (t *executor) expected(ctx context.Context) (*clientv3.Client, *clientv3.St
 	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 	defer cancel()
 	if !linear(within, c) {
-		return nil, nil, errors.Join(proof.Refuse("%s has no quorum any more", t.Step.Via.Pod), c.Close())
+		return nil, nil, errors.Join(steps.Refuse("%s has no quorum any more", t.Step.Via.Pod), c.Close())
 	}
 	list, err := c.MemberList(within, clientv3.WithSerializable())
 	if err == nil {
@@ -200,7 +200,7 @@ func (t *executor) healthy(ctx context.Context) error {
 			within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
 			defer cancel()
 			if !linear(within, c) {
-				errs[i] = proof.Refuse("%s does not answer for the cluster any more", place.Pod)
+				errs[i] = steps.Refuse("%s does not answer for the cluster any more", place.Pod)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func (t *executor) disarm(ctx context.Context) error {
 	defer c.Close()
 	kind, known := etcdserverpb.AlarmType_value[t.Step.Alarm.Kind]
 	if !known {
-		return proof.Refuse("there is no alarm %s", t.Step.Alarm.Kind)
+		return steps.Refuse("there is no alarm %s", t.Step.Alarm.Kind)
 	}
 	if t.Step.Alarm.Kind == membership.AlarmCorrupt {
 		if err := t.proveSame(ctx); err != nil {

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
@@ -156,7 +156,7 @@ func (t *executor) rotate(ctx context.Context) error {
 // signing authority.
 func (t *executor) proveTrust(ctx context.Context) error {
 	if len(t.Step.Healthy) == 0 || len(t.Step.Healthy) != len(t.Step.Expect) {
-		return proof.Refuse("%d of %d members are asked", len(t.Step.Healthy), len(t.Step.Expect))
+		return steps.Refuse("%d of %d members are asked", len(t.Step.Healthy), len(t.Step.Expect))
 	}
 	if err := t.proveList(ctx); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (t *executor) proveTrust(ctx context.Context) error {
 		trust := t.servers.trust(within, t.Access, place.IP)
 		cancel()
 		if trust == nil || !trust.Latest || !trust.Signed {
-			return proof.Refuse("%s does not use the certificates and authorities of its Secrets", place.Pod)
+			return steps.Refuse("%s does not use the certificates and authorities of its Secrets", place.Pod)
 		}
 	}
 	return nil

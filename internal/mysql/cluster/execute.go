@@ -17,7 +17,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/mysql/client"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 	"d3os.com/d3os-operator/internal/object"
@@ -52,7 +52,7 @@ type sight struct {
 	members Members
 }
 
-// take runs a step after it has proved the step's facts again. If they do not hold, the error wraps proof.ErrRefused. take does not wait
+// take runs a step after it has proved the step's facts again. If they do not hold, the error wraps steps.ErrRefused. take does not wait
 // for the consequences, which the next pass observes.
 func (e executor) take(ctx context.Context, step replication.Step) error {
 	now, err := e.look(ctx, step)
@@ -60,10 +60,10 @@ func (e executor) take(ctx context.Context, step replication.Step) error {
 		return fmt.Errorf("read the facts again: %w", err)
 	}
 	if err := step.Prove(now.Observation); err != nil {
-		return proof.Refuse("%v", err)
+		return steps.Refuse("%v", err)
 	}
 	if step.Action == replication.ActionRecord && !reflect.DeepEqual(now.Record, step.Was) {
-		return proof.Refuse("the record of revision %d differs from the record of the decision", now.Record.Revision)
+		return steps.Refuse("the record of revision %d differs from the record of the decision", now.Record.Revision)
 	}
 	return e.effect(ctx, step, now)
 }

@@ -24,7 +24,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/mysql/client"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 	"d3os.com/d3os-operator/internal/object"
@@ -251,7 +251,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 		c.change(t, b)
 		before := b.record(t)
 		err := b.act(t, c.step)
-		if !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, steps.ErrRefused) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		assert.DeepEqual(t, b.record(t), before)

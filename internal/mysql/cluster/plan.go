@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/database"
-	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
@@ -70,7 +70,7 @@ func (p *planner) plan(mc *mysqlv1.MySQLCluster, owner object.Owner, in reconcil
 func (p *planner) make(mc *mysqlv1.MySQLCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (reconcile.Part, error) {
 	result := reconcile.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&mc.Spec), RetainsData: true}
 	if g := mc.Spec.Storage.AutoGrow; g != nil {
-		result.Grow = growth.New(g.Limit, g.At, g.By)
+		result.Grow = apply.NewGrowthPolicy(g.Limit, g.At, g.By)
 	}
 	v, err := values(mc, owner, how, p.images)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 )
 
 // Limits of the data that one step moves back to the owner for one slot, in keys and bytes.
@@ -111,17 +111,17 @@ func (m *mover) back(ctx context.Context, slot int) error {
 	importing, migrating := now.target.Importing[slot], now.source.Migrating[slot]
 	switch {
 	case !now.source.Master || !now.target.Master:
-		return proof.Refuse("%s and %s are not both masters any more", owner.Pod, other.Pod)
+		return steps.Refuse("%s and %s are not both masters any more", owner.Pod, other.Pod)
 	case !now.source.Owned.Has(slot) || now.target.Owned.Has(slot) || now.owner[slot] != owner.ID:
-		return proof.Refuse("slot %d is not owned by %s in both its own view and the view of %s", slot, owner.Pod, other.Pod)
+		return steps.Refuse("slot %d is not owned by %s in both its own view and the view of %s", slot, owner.Pod, other.Pod)
 	case importing != "" && importing != owner.ID:
-		return proof.Refuse("%s is importing slot %d from %s", other.Pod, slot, importing)
+		return steps.Refuse("%s is importing slot %d from %s", other.Pod, slot, importing)
 	case migrating == owner.ID:
 		return m.closeBack(ctx, slot)
 	case migrating != other.ID:
-		return proof.Refuse("slot %d of %s is not being moved to %s", slot, owner.Pod, other.Pod)
+		return steps.Refuse("slot %d of %s is not being moved to %s", slot, owner.Pod, other.Pod)
 	case importing == "" && now.stale[slot] > 0:
-		return proof.Refuse("%s has %d keys of slot %d, but is not importing the slot from %s", other.Pod, now.stale[slot], slot, owner.Pod)
+		return steps.Refuse("%s has %d keys of slot %d, but is not importing the slot from %s", other.Pod, now.stale[slot], slot, owner.Pod)
 	case importing == "":
 		_, err := m.source.do(ctx, setSlot([]int{slot}, "STABLE")...)
 		return err
@@ -151,7 +151,7 @@ func (m *mover) giveBack(ctx context.Context, slot int) error {
 		bytes += p.bytes
 	}
 	if bytes > mostBytesBack {
-		return proof.Refuse("%s has keys of %d MiB of slot %d, and at most %d MiB can be moved back in one command", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
+		return steps.Refuse("%s has keys of %d MiB of slot %d, and at most %d MiB can be moved back in one command", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
 	}
 	taken, err := m.script(ctx, m.target, scriptTake, []any{slot, mostBack})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
@@ -23,10 +23,10 @@ func (t *executor) failover(ctx context.Context) error {
 		return err
 	}
 	if !own.Replica {
-		return proof.Refuse("%s is not a replica", t.Step.Node.Pod)
+		return steps.Refuse("%s is not a replica", t.Step.Node.Pod)
 	}
 	if master := t.Step.Target.ID; master != "" && own.MasterID != master {
-		return proof.Refuse("%s is a replica of %s, not of %s as at the decision", t.Step.Node.Pod, own.MasterID, master)
+		return steps.Refuse("%s is a replica of %s, not of %s as at the decision", t.Step.Node.Pod, own.MasterID, master)
 	}
 	failover := command{"CLUSTER", "FAILOVER"}
 	if t.Step.Mode == "" {
@@ -85,7 +85,7 @@ func (t *executor) proveLinked(ctx context.Context, node *link) error {
 		return err
 	}
 	if !heir.Replication.LinkUp || heir.Replication.Syncing || heir.Replication.ID != from.Replication.ID {
-		return proof.Refuse("%s is not in sync with %s: its link to the master is up: %v, its replication ID is %s, and the master's is %s",
+		return steps.Refuse("%s is not in sync with %s: its link to the master is up: %v, its replication ID is %s, and the master's is %s",
 			heir.Pod, from.Pod, heir.Replication.LinkUp, brief(heir.Replication.ID), brief(from.Replication.ID))
 	}
 	return nil
@@ -101,11 +101,11 @@ func (t *executor) proveHeir(ctx context.Context, node *link, master string, vie
 	}
 	switch has := heir.Replication; {
 	case has.Syncing:
-		return proof.Refuse("%s is copying from another node", heir.Pod)
+		return steps.Refuse("%s is copying from another node", heir.Pod)
 	case has.ID != want.History:
-		return proof.Refuse("%s has the replication ID %s, and had %s at the decision: it has copied from another node", heir.Pod, brief(has.ID), brief(want.History))
+		return steps.Refuse("%s has the replication ID %s, and had %s at the decision: it has copied from another node", heir.Pod, brief(has.ID), brief(want.History))
 	case has.Offset < want.Offset:
-		return proof.Refuse("%s has the replication offset %d, and had %d at the decision", heir.Pod, has.Offset, want.Offset)
+		return steps.Refuse("%s has the replication offset %d, and had %d at the decision", heir.Pod, has.Offset, want.Offset)
 	}
 	if err := t.within(ctx, node, heir.Keys); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (t *executor) proveHeir(ctx context.Context, node *link, master string, vie
 	}
 	for _, e := range view {
 		if e.ID == master && e.IsReachable() {
-			return proof.Refuse("%s reaches its master %s again", heir.Pod, master)
+			return steps.Refuse("%s reaches its master %s again", heir.Pod, master)
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 		return err
 	}
 	if master.RunID != t.Step.Proof.Run || !master.Replication.Master || master.Keys > 0 && !t.Step.Proof.Consented || heir.Keys == 0 || heir.Replication.LinkUp {
-		return proof.Refuse("%s does not take over from %s, because they have changed since the decision: %s has %d keys, %s has %d keys, the link to the master is up (%v), and the master has run for %s",
+		return steps.Refuse("%s does not take over from %s, because they have changed since the decision: %s has %d keys, %s has %d keys, the link to the master is up (%v), and the master has run for %s",
 			heir.Pod, master.Pod, heir.Pod, heir.Keys, master.Pod, master.Keys, heir.Replication.LinkUp, master.Uptime.Round(time.Second))
 	}
 	return nil
@@ -156,7 +156,7 @@ func (t *executor) within(ctx context.Context, node *link, keys int64) error {
 		keys -= n
 	}
 	if keys != 0 {
-		return proof.Refuse("%s has %d keys that are not of slots %s: it has copied from a node of another shard", t.Step.Node.Pod, keys, t.Step.Proof.Within)
+		return steps.Refuse("%s has %d keys that are not of slots %s: it has copied from a node of another shard", t.Step.Node.Pod, keys, t.Step.Proof.Within)
 	}
 	return nil
 }

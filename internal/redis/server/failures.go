@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"d3os.com/d3os-operator/internal/database/backoff"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -113,7 +113,7 @@ func (s *Servers) failed(on *peer, key failureKey, first time.Duration, cause st
 		if times == 1 && first == 0 {
 			return 0
 		}
-		return backoff.Doubled(max(first, stepAgain), times-1, lastAgain)
+		return steps.Doubled(max(first, stepAgain), times-1, lastAgain)
 	})
 }
 

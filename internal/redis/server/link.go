@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -136,7 +136,7 @@ func (l *link) parse(answer *redis.Cmd) (own topology.Entry, all []topology.Entr
 	for _, entry := range all {
 		if entry.Myself {
 			if entry.ID != l.place.ID {
-				return own, nil, proof.Refuse("%s has become node %s, but the step was decided for node %s", l.place.Pod, entry.ID, l.place.ID)
+				return own, nil, steps.Refuse("%s has become node %s, but the step was decided for node %s", l.place.Pod, entry.ID, l.place.ID)
 			}
 			return entry, all, nil
 		}

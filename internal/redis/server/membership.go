@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
@@ -52,7 +52,7 @@ func (t *executor) addSlots(ctx context.Context) error {
 		add = append(add, slot)
 	}
 	if len(add) == 2 {
-		return proof.Refuse("the step names no slots")
+		return steps.Refuse("the step names no slots")
 	}
 	return t.on(ctx, add)
 }
@@ -76,7 +76,7 @@ func (t *executor) dropSlots(ctx context.Context) error {
 		rest = rest.Minus(own.Owned)
 	}
 	if len(rest) > 0 || owners == nil {
-		return proof.Refuse("%s does not drop slots %s: no other node owns them", t.Step.Node.Pod, rest)
+		return steps.Refuse("%s does not drop slots %s: no other node owns them", t.Step.Node.Pod, rest)
 	}
 	drop := command{"CLUSTER", "DELSLOTS"}
 	for slot := range t.Step.Slots.All {
@@ -96,7 +96,7 @@ func (t *executor) replicate(ctx context.Context) error {
 		return err
 	}
 	if !target.Master {
-		return proof.Refuse("%s cannot replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
+		return steps.Refuse("%s cannot replicate %s, which is not a master", t.Step.Node.Pod, t.Step.Target.Pod)
 	}
 	if err := t.proveStart(ctx); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (t *executor) admit(ctx context.Context, links ...*link) error {
 	}
 	for i, l := range links {
 		if users[i] != users[0] {
-			return proof.Refuse("%s replicates as user %q, and %s as user %q: they do not belong to one shard", l.place.Pod, users[i], links[0].place.Pod, users[0])
+			return steps.Refuse("%s replicates as user %q, and %s as user %q: they do not belong to one shard", l.place.Pod, users[i], links[0].place.Pod, users[0])
 		}
 		if users[i] == "" {
 			continue
@@ -182,7 +182,7 @@ func (t *executor) ownsNothing(ctx context.Context, links []*link) error {
 		_, view, err := links[i].self(ctx)
 		for _, e := range view {
 			if e.ID == t.Step.ID && e.Owned.Len() > 0 {
-				return proof.Refuse("node %s owns slots %s, as %s reports", t.Step.ID, e.Owned, links[i].place.Pod)
+				return steps.Refuse("node %s owns slots %s, as %s reports", t.Step.ID, e.Owned, links[i].place.Pod)
 			}
 		}
 		return err
@@ -212,7 +212,7 @@ func (t *executor) allServed(ctx context.Context) error {
 		rest = rest.Minus(set)
 	}
 	if rest.Len() > 0 {
-		return proof.Refuse("%s keeps its keys: no node reports that it owns slots %s", t.Step.Node.Pod, rest)
+		return steps.Refuse("%s keeps its keys: no node reports that it owns slots %s", t.Step.Node.Pod, rest)
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (t *executor) slotless(ctx context.Context) (*link, int64, error) {
 		return nil, 0, err
 	}
 	if own.Owned.Len() > 0 && t.Step.Mode != topology.ModeConsent {
-		return nil, 0, proof.Refuse("%s owns slots %s", t.Step.Node.Pod, own.Owned)
+		return nil, 0, steps.Refuse("%s owns slots %s", t.Step.Node.Pod, own.Owned)
 	}
 	said, err := node.said(ctx) // a replica without a link may refuse DBSIZE
 	return node, said.Keys, err
@@ -243,7 +243,7 @@ func (t *executor) reset(ctx context.Context) error {
 	if own, _, err := node.self(ctx); err != nil {
 		return err
 	} else if own.Master && keys > 0 && t.Step.Mode != topology.ModeConsent {
-		return proof.Refuse("%s holds %d keys", t.Step.Node.Pod, keys)
+		return steps.Refuse("%s holds %d keys", t.Step.Node.Pod, keys)
 	}
 	if keys > 0 && t.Step.Mode != topology.ModeConsent {
 		if err := errors.Join(t.allServed(ctx), t.proveStart(ctx)); err != nil {
@@ -264,7 +264,7 @@ func (t *executor) flush(ctx context.Context) error {
 	if own, _, err := node.self(ctx); err != nil {
 		return err
 	} else if !own.Master {
-		return proof.Refuse("%s is a replica", t.Step.Node.Pod)
+		return steps.Refuse("%s is a replica", t.Step.Node.Pod)
 	}
 	if t.Step.Mode != topology.ModeConsent {
 		if err := errors.Join(t.allServed(ctx), t.proveStart(ctx)); err != nil {

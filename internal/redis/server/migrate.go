@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 )
 
 // bytesAtOnce limits the bytes of one round of MIGRATE, if it has more than one key: both nodes serve no clients during a round.
@@ -110,7 +110,7 @@ func (m *mover) pack(ctx context.Context, on *link, slots []int, keys map[int][]
 				bytes = 0
 			}
 			if bytes > m.largest {
-				return nil, &moveError{slot: slot, first: moveAgain, err: proof.Refuse("the value of key %.80q has %d MiB, and at most %d MiB can be moved between two nodes: "+
+				return nil, &moveError{slot: slot, first: moveAgain, err: steps.Refuse("the value of key %.80q has %d MiB, and at most %d MiB can be moved between two nodes: "+
 					"split the value or delete the key (slot %d stays where it is)", key, bytes>>20, m.largest>>20, slot)}
 			}
 			if last := len(parcels) - 1; !fresh && parcels[last].bytes+bytes <= bytesAtOnce {
@@ -216,7 +216,7 @@ func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
 	}
 	for _, slot := range slots {
 		if state, err := m.judge(now, slot); err != nil || state != slotAtSource || now.target.Importing[slot] != m.source.place.ID {
-			return errors.Join(err, proof.Refuse("keys of slot %d are on %s and on %s, and the slot is not marked as moving between them", slot, m.source.place.Pod, m.target.place.Pod))
+			return errors.Join(err, steps.Refuse("keys of slot %d are on %s and on %s, and the slot is not marked as moving between them", slot, m.source.place.Pod, m.target.place.Pod))
 		}
 	}
 	for _, p := range busy {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
@@ -192,7 +192,7 @@ func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
 			return now, err
 		}
 		if !m.more(ctx, m.until) {
-			return nil, proof.Refuse("%s does not know yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
+			return nil, steps.Refuse("%s does not know yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
 		}
 		select {
 		case <-ctx.Done():
@@ -240,25 +240,25 @@ func (m *mover) judgeSlot(now *sight, slot int) (slotState, error) {
 	importing, migrating := now.target.Importing[slot], now.source.Migrating[slot]
 	switch {
 	case !now.source.Master || !now.target.Master:
-		return 0, proof.Refuse("%s and %s are not both masters any more", source.Pod, target.Pod)
+		return 0, steps.Refuse("%s and %s are not both masters any more", source.Pod, target.Pod)
 	case now.target.Owned.Has(slot):
 		if now.keys[slot] > 0 {
-			return 0, proof.Refuse("%s owns slot %d, and %s still holds %d keys of it", target.Pod, slot, source.Pod, now.keys[slot])
+			return 0, steps.Refuse("%s owns slot %d, and %s still holds %d keys of it", target.Pod, slot, source.Pod, now.keys[slot])
 		}
 		if now.source.Owned.Has(slot) || migrating != "" {
 			return slotAtTarget, nil
 		}
 		return slotMoved, nil
 	case !now.source.Owned.Has(slot):
-		return 0, proof.Refuse("%s does not own slot %d", source.Pod, slot)
+		return 0, steps.Refuse("%s does not own slot %d", source.Pod, slot)
 	case now.owner[slot] != source.ID:
-		return 0, proof.Refuse("slot %d belongs to %s (%s), but to %q in the view of %s", slot, source.Pod, source.ID, now.owner[slot], target.Pod)
+		return 0, steps.Refuse("slot %d belongs to %s (%s), but to %q in the view of %s", slot, source.Pod, source.ID, now.owner[slot], target.Pod)
 	case migrating != "" && migrating != target.ID:
-		return 0, proof.Refuse("slot %d of %s is being moved to %s", slot, source.Pod, migrating)
+		return 0, steps.Refuse("slot %d of %s is being moved to %s", slot, source.Pod, migrating)
 	case importing != "" && importing != source.ID:
-		return 0, proof.Refuse("%s is importing slot %d from %s", target.Pod, slot, importing)
+		return 0, steps.Refuse("%s is importing slot %d from %s", target.Pod, slot, importing)
 	case importing == "" && now.stale[slot] > 0:
-		return 0, proof.Refuse("%s holds %d keys of slot %d that did not come from %s by this move", target.Pod, now.stale[slot], slot, source.Pod)
+		return 0, steps.Refuse("%s holds %d keys of slot %d that did not come from %s by this move", target.Pod, now.stale[slot], slot, source.Pod)
 	}
 	return slotAtSource, nil
 }
@@ -277,7 +277,7 @@ func (m *mover) assign(ctx context.Context, drained, owned []int) error {
 				return err
 			}
 			if now.target.Importing[slot] != m.source.place.ID || now.source.Migrating[slot] != m.target.place.ID || now.keys[slot] > 0 || now.epoch < now.source.Epoch {
-				return proof.Refuse("slot %d changed while it was moved", slot)
+				return steps.Refuse("slot %d changed while it was moved", slot)
 			}
 		}
 		if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, drained) }); err != nil {

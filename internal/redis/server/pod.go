@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
@@ -22,7 +22,7 @@ func (t *executor) proveStart(ctx context.Context) error {
 		return err
 	}
 	if master.RunID != t.Step.Proof.Run || !master.Replication.Master {
-		return proof.Refuse("%s has restarted, or is no master any more: it may lack the data of %s", master.Pod, t.Step.Node.Pod)
+		return steps.Refuse("%s has restarted, or is no master any more: it may lack the data of %s", master.Pod, t.Step.Node.Pod)
 	}
 	return nil
 }
@@ -62,9 +62,9 @@ func (t *executor) isAlone(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !now.Replication.Master || now.Replication.Replicas > 0:
-		return proof.Refuse("%s is not the only pod of its shard: it has %d replicas", now.Pod, now.Replication.Replicas)
+		return steps.Refuse("%s is not the only pod of its shard: it has %d replicas", now.Pod, now.Replication.Replicas)
 	case now.Unsaved:
-		return proof.Refuse("%s is not deleted: %s", now.Pod, now.Refuses)
+		return steps.Refuse("%s is not deleted: %s", now.Pod, now.Refuses)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (t *executor) isSilent(ctx context.Context) error {
 	defer cancel()
 	err := t.servers.peer(t.Cluster, t.Access, place.UID, place.IP).client.Do(within, "CLUSTER", "MYID").Err()
 	if err == nil || redis.IsLoadingError(err) {
-		return proof.Refuse("the server of pod %s answers again", place.Pod)
+		return steps.Refuse("the server of pod %s answers again", place.Pod)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/topology"
 	"d3os.com/d3os-operator/test/databasetest/redistest"
@@ -216,13 +216,13 @@ func (r *rig) operator(tap Tap) {
 }
 
 // Pod, Record and DeletePod implement Kubernetes.
-func (r *rig) Pod(_ context.Context, name string) (proof.Pod, error) {
+func (r *rig) Pod(_ context.Context, name string) (steps.Pod, error) {
 	for _, n := range r.nodes {
 		if n.Pod == name {
-			return proof.Pod{UID: n.UID, IP: n.IP}, nil
+			return steps.Pod{UID: n.UID, IP: n.IP}, nil
 		}
 	}
-	return proof.Pod{}, nil
+	return steps.Pod{}, nil
 }
 
 func (r *rig) Record(_ context.Context, record topology.Record) error {

@@ -14,7 +14,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 	"d3os.com/d3os-operator/test/databasetest"
 	"d3os.com/d3os-operator/test/harness/process"
@@ -124,7 +124,7 @@ func TestEveryAction(t *testing.T) {
 		topology.ActionMoveSlots, topology.ActionMarkSlot, topology.ActionFlush, topology.ActionFunctions, topology.ActionConfigure,
 	} {
 		err := s.Take(t.Context(), Request{Step: topology.Step{Action: action, Slots: topology.SlotSet{{From: 1, To: 1}}, Settings: map[string]string{"a": "b"}}})
-		assert.Assert(t, errors.Is(err, proof.ErrRefused), "%s: %v", action, err)
+		assert.Assert(t, errors.Is(err, steps.ErrRefused), "%s: %v", action, err)
 	}
 	assert.NilError(t, s.Take(t.Context(), Request{Step: topology.Step{Action: topology.ActionWait}}))
 	assert.ErrorContains(t, s.Take(t.Context(), Request{Step: topology.Step{Action: "Dance"}}), `no action "Dance"`)
@@ -237,6 +237,6 @@ func TestMeshWithStrictTLSIsNamed(t *testing.T) {
 		s := New(Options{ReadTimeout: 5 * time.Minute})
 		defer s.Close()
 		s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
-		assert.Equal(t, nodes[0].Problem, proof.ErrClosed.Error())
+		assert.Equal(t, nodes[0].Problem, steps.ErrClosed.Error())
 	})
 }

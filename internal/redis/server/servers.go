@@ -14,8 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"d3os.com/d3os-operator/internal/database/backoff"
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
@@ -64,7 +63,7 @@ type peer struct {
 	// settled holds settings that the server accepted but reports with another value.
 	settled map[string]settled
 	// failures are the failures of steps on this pod.
-	failures backoff.Steps[failureKey]
+	failures steps.Failures[failureKey]
 }
 
 // settled holds the value that was set, and the value that the server reports.
@@ -135,7 +134,7 @@ func dialer(config *tls.Config, within time.Duration) func(context.Context, stri
 		if err != nil {
 			return nil, err
 		}
-		return Conn(proof.Conn(c, func(error) {})), nil
+		return Conn(steps.Conn(c, func(error) {})), nil
 	}
 }
 

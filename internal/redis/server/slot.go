@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
@@ -58,7 +58,7 @@ func (l *link) holdsNone(ctx context.Context, slots []int) error {
 	}
 	for _, slot := range slots {
 		if n := counts[slot]; n > 0 {
-			return &moveError{slot: slot, first: moveAgain, err: proof.Refuse("%s holds %d keys of slot %d, which it does not own: slot %d cannot get another owner while %s (%s) has these keys",
+			return &moveError{slot: slot, first: moveAgain, err: steps.Refuse("%s holds %d keys of slot %d, which it does not own: slot %d cannot get another owner while %s (%s) has these keys",
 				l.place.Pod, n, slot, slot, l.place.Pod, l.place.ID)}
 		}
 	}
@@ -153,7 +153,7 @@ func (t *executor) knowsAll(view []topology.Entry, of topology.Place) error {
 	known := ids(append([]topology.Place{t.Step.Node, t.Step.Target}, t.Step.On...))
 	for _, entry := range view {
 		if entry.Master && entry.Owned.Len() > 0 && !entry.Fail && !entry.Handshake && !entry.NoAddress && !known[entry.ID] {
-			return proof.Refuse("%s sees master %s at %s, but this step does not check that master for keys", of.Pod, entry.ID, entry.IP)
+			return steps.Refuse("%s sees master %s at %s, but this step does not check that master for keys", of.Pod, entry.ID, entry.IP)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/database/steps"
 	"d3os.com/d3os-operator/internal/redis/topology"
 	"d3os.com/d3os-operator/internal/workers"
 )
@@ -18,7 +18,7 @@ import (
 // Kubernetes is the access of steps to the Kubernetes cluster. The kind implements it.
 type Kubernetes interface {
 	// Pod returns a pod in its present state, or the zero value if there is none of that name.
-	Pod(ctx context.Context, name string) (proof.Pod, error)
+	Pod(ctx context.Context, name string) (steps.Pod, error)
 	// Record stores the record.
 	Record(ctx context.Context, record topology.Record) error
 	// DeletePod deletes a pod unless its UID has changed. A pod that never served stays if its server has started since
@@ -46,19 +46,19 @@ type executor struct {
 }
 
 // Take runs one step. Before each effect, Take proves that the preconditions of the step still hold. If a precondition does not hold, the
-// error wraps proof.ErrRefused. Take does not wait for the consequences: the next pass observes them.
+// error wraps steps.ErrRefused. Take does not wait for the consequences: the next pass observes them.
 func (s *Servers) Take(ctx context.Context, request Request) error {
 	if request.Pipeline <= 0 {
 		request.Pipeline = 10
 	}
 	t := &executor{Request: request, servers: s, links: map[topology.Place]*link{}}
 	defer t.release()
-	steps := t.Step.Batch
-	if len(steps) == 0 {
-		steps = []topology.Step{t.Step}
+	batch := t.Step.Batch
+	if len(batch) == 0 {
+		batch = []topology.Step{t.Step}
 	}
 	var errs []error
-	for _, step := range steps {
+	for _, step := range batch {
 		t.Step = step
 		err := t.take(ctx)
 		s.note(ctx, t.Cluster, t.Access, step, err)
@@ -102,7 +102,7 @@ func (t *executor) take(ctx context.Context) error {
 		return errNotDue
 	}
 	err := do(ctx)
-	if t.Step.Interval > 0 && errors.Is(err, proof.ErrRefused) {
+	if t.Step.Interval > 0 && errors.Is(err, steps.ErrRefused) {
 		t.servers.refused(t.Cluster, t.Access, t.Step)
 	}
 	return err
@@ -157,7 +157,7 @@ func (t *executor) prove(ctx context.Context, place topology.Place) (*link, erro
 		return known, nil
 	}
 	if place.Pod == "" || place.UID == "" || place.IP == "" || place.ID == "" {
-		return nil, proof.Refuse("the step names no node: %+v", place)
+		return nil, steps.Refuse("the step names no node: %+v", place)
 	}
 	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
 	if err != nil {
@@ -172,7 +172,7 @@ func (t *executor) prove(ctx context.Context, place topology.Place) (*link, erro
 		return nil, errors.Join(err, l.conn.Close())
 	}
 	if id, err := answers[0].Text(); err != nil || id != place.ID {
-		return nil, errors.Join(proof.Refuse("the node at %s of pod %s is %q, but the step was decided for %s", place.IP, place.Pod, id, place.ID), l.conn.Close())
+		return nil, errors.Join(steps.Refuse("the node at %s of pod %s is %q, but the step was decided for %s", place.IP, place.Pod, id, place.ID), l.conn.Close())
 	}
 	t.mu.Lock()
 	t.links[place] = l

@@ -1,8 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backoff delays the steps of a database that keep failing.
-package backoff
+package steps
 
 import (
 	"iter"
@@ -10,15 +9,15 @@ import (
 )
 
 const (
-	// mostFailures limits the recorded failures of Steps.
+	// mostFailures limits the number of steps that Failures records.
 	mostFailures = 256
 	// rowEnds is the time without a failure after which the next failure counts as the first of a row.
 	rowEnds = 10 * time.Minute
 )
 
-// Steps stores failed steps by key, so that other steps are taken until a failed step is due again. A restart of the
-// operator clears it. Steps is not safe for concurrent use. The zero value is empty.
-type Steps[K comparable] struct{ failures map[K]failure }
+// Failures stores failed steps by key, so that other steps are taken until a failed step is due again. A restart of the
+// operator clears it. Failures is not safe for concurrent use. The zero value is empty.
+type Failures[K comparable] struct{ failures map[K]failure }
 
 type failure struct {
 	times int
@@ -27,7 +26,7 @@ type failure struct {
 }
 
 // Fail records a failure. delay returns the time until the step is due again, by the number of consecutive failures.
-func (b *Steps[K]) Fail(key K, now time.Time, cause string, delay func(times int) time.Duration) {
+func (b *Failures[K]) Fail(key K, now time.Time, cause string, delay func(times int) time.Duration) {
 	for known, f := range b.failures {
 		if now.Sub(f.until) > rowEnds {
 			delete(b.failures, known)
@@ -46,7 +45,7 @@ func (b *Steps[K]) Fail(key K, now time.Time, cause string, delay func(times int
 }
 
 // Forget deletes the failures of the steps whose key the given function accepts.
-func (b *Steps[K]) Forget(is func(K) bool) {
+func (b *Failures[K]) Forget(is func(K) bool) {
 	for key := range b.failures {
 		if is(key) {
 			delete(b.failures, key)
@@ -55,7 +54,7 @@ func (b *Steps[K]) Forget(is func(K) bool) {
 }
 
 // Count returns the number of failed steps whose key the given function accepts.
-func (b *Steps[K]) Count(is func(K) bool) (n int) {
+func (b *Failures[K]) Count(is func(K) bool) (n int) {
 	for key := range b.failures {
 		if is(key) {
 			n++
@@ -65,7 +64,7 @@ func (b *Steps[K]) Count(is func(K) bool) (n int) {
 }
 
 // Held yields the failed steps that are not due yet, with the cause of their last failure, in any order.
-func (b *Steps[K]) Held(now time.Time) iter.Seq2[K, string] {
+func (b *Failures[K]) Held(now time.Time) iter.Seq2[K, string] {
 	return func(yield func(K, string) bool) {
 		for key, f := range b.failures {
 			if now.Before(f.until) && !yield(key, f.cause) {

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package backoff
+package steps
 
 import (
 	"maps"
@@ -13,10 +13,10 @@ import (
 
 // If two steps fail alternately, each is delayed: a failure of one step does not end the row of failures of the other.
 // A row ends with a success, or after a long time without a failure.
-func TestSteps(t *testing.T) {
+func TestFailures(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
-	var b Steps[string]
+	var b Failures[string]
 	fail := func(keys ...string) {
 		for _, key := range keys {
 			b.Fail(key, now, "cause of "+key, func(times int) time.Duration {
