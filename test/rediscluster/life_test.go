@@ -251,7 +251,7 @@ func TestHugeValueIsNamedAndStays(t *testing.T) {
 		s.Must(c.HSet(s.Ctx, key, fields...).Err())
 	}
 	s.change("{replicas: 8}")
-	s.says(fmt.Sprintf("the value of key %q takes", key))
+	s.says(fmt.Sprintf("the value of key %q has", key))
 	s.Until("the new shard has its number of slots", func() error {
 		owned, open := s.owned(), s.openSlots()
 		if owned[3].Len() != topology.Slots/4 || len(open) > 0 {

@@ -88,7 +88,8 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
 		Images: map[string]emulator.Image{
-			"redis": image, "library/redis": image, // the sample uses the second name
+			// The sample uses the second name. The container with the agent for the volume has the image of the container redis.
+			"redis": image, "library/redis": image, "d3os-volume": image,
 			"example/agent":                {Executables: map[string]string{"/agent": agent}},
 			"registry.example.com/no/such": {Missing: true},
 			// An additional service, and the probe of third parties.

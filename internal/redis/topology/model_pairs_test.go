@@ -89,16 +89,22 @@ func pair(t *testing.T, seed uint64, without string, first, second int) []string
 	return gone
 }
 
-// isProvable reports whether the fault can be detected. A restart of a master without its data is detected only if the
-// operator has recorded the start of that master, which takes a pass or two. Before that, nothing shows that a replica
-// has data that the master has lost.
+// isProvable reports whether the second fault can be detected, or be survived. A restart of a master without its data is
+// detected only if the operator has recorded the start of that master, which takes a pass or two. Before that, nothing
+// shows that a replica has data that the master has lost. If a master loses its volume, only the writes that a replica
+// has copied survive, so the replica must have copied since its link was last down.
 func (l *ledger) isProvable(kind, shard int) bool {
-	m := l.role(shard, true)
-	if kind != 5 || m == nil {
-		return true
+	m, r := l.role(shard, true), l.role(shard, false)
+	switch {
+	case m == nil || r == nil:
+		return true // inject returns false then
+	case kind == 5:
+		h := l.record.Histories[shard]
+		return h.Node == m.s.id && h.Run == m.s.run
+	case kind == 6:
+		return r.s.linked && r.s.synced && r.s.linkedAt > r.s.lostLink
 	}
-	h := l.record.Histories[shard]
-	return h.Node == m.s.id && h.Run == m.s.run
+	return true
 }
 
 // held returns the last write of each key that any volume still has.
