@@ -1,9 +1,9 @@
 # `make help` explains the targets. Every tool is built from source by hack/tools.mk.
 #
-# KUBECONFIG: if it is set, every target that needs a cluster uses that cluster. Otherwise these targets use an embedded cluster
-# (hack/cluster.sh), which needs neither Docker nor root. The targets that install the operator (make install, run, deploy and their
-# opposites) then use the cluster of ~/.kube/config, if that file exists. If KUBECONFIG is the kubeconfig of the embedded cluster, which
-# make demo prints, every target uses the embedded cluster.
+# KUBECONFIG: if it is set, every target that needs a cluster uses that cluster. If it is not set, the targets that install the operator
+# (make install, run, deploy and their opposites) use the cluster of ~/.kube/config, if that file exists. All other targets use an embedded
+# cluster (hack/cluster.sh), which needs neither Docker nor root. If KUBECONFIG is the kubeconfig of the embedded cluster, which make demo
+# prints, every target uses the embedded cluster.
 
 SHELL       := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,8 +21,8 @@ USE_IMAGE_DIGESTS ?= false
 include hack/project.env
 include hack/tools.mk
 
-# Go compiles a package again for each combination of these settings, so tools, tests, linters and images use the same. `make test
-# ARGS=-race` needs CGO_ENABLED=1.
+# Go compiles a package again for each combination of these settings, so tools, tests, linters and images use the same settings. `make
+# test ARGS=-race` needs CGO_ENABLED=1.
 CGO_ENABLED ?= 0
 GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath
 export CGO_ENABLED GOFLAGS

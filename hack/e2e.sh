@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make e2e: installs the operator like its users, with real pods (test/e2e).
+# make e2e: installs the operator as users do, with real pods (test/e2e).
 #
 #   hack/e2e.sh [PATTERN]     PATTERN: names of tests, such as TestCatalog; default: all
 #

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Copies the images of `make images-list` to the user's registry, and renames them in manifests.
 #
-#   hack/mirror.sh MIRROR              copies them with all architectures and the same digests; MIRROR is host[:port][/path]
-#   hack/mirror.sh MIRROR rename       prints the manifests of its input with the images' names there (for the operator: make deploy MIRROR=...)
+#   hack/mirror.sh MIRROR              copies the images with all architectures and the same digests; MIRROR is host[:port][/path]
+#   hack/mirror.sh MIRROR rename       replaces image names in the manifests on standard input by the images' names in MIRROR, and prints the
+#                                      manifests (for the operator: make deploy MIRROR=...)
 #
 # An image keeps its path: docker.io/library/redis:7.0.15 becomes MIRROR/library/redis:7.0.15.
 set -euo pipefail

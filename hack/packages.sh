@@ -10,7 +10,7 @@ declare -A packages_of=(
 	[pkill]=procps
 )
 
-# packages COMMAND...: installs the packages of those that are missing. A path stands for a file that must exist.
+# packages COMMAND...: installs the packages of the commands that are missing. A path stands for a file that must exist.
 packages() {
 	local command log missing=() sudo=()
 	for command; do
@@ -25,7 +25,7 @@ packages() {
 	((EUID == 0)) || sudo=(sudo --preserve-env)
 	printf '  [%3d s] installing %s\n' "$SECONDS" "${missing[*]}" >&2
 	log=$(mktemp)
-	# apt-get does not wait for another one: `make -j` and parallel suites may call it at the same time.
+	# apt-get does not wait for another apt-get: `make -j` and parallel suites may call it at the same time.
 	(
 		flock 9
 		"${sudo[@]}" apt-get update -qq &&

@@ -65,7 +65,7 @@ MARIADB        := $(TOOLS)/mariadb
 MYSQL          := $(TOOLS)/mysql
 # A folder with prometheus and promtool; tests read its path from the environment.
 PROMETHEUS     := $(TOOLS)/prometheus
-# A folder with nginx and curl, likewise.
+# A folder with nginx and curl; tests read its path from the environment.
 NGINX          := $(TOOLS)/nginx
 # A gateway from the S3 protocol to a folder, for the tests of backups on real pods.
 VERSITYGW      := $(TOOLS)/versitygw

@@ -81,7 +81,8 @@ suite-ha: $(SUITE_TOOLS)
 suite-chart: $(SUITE_TOOLS) $(HELM)
 	KUBECONFIG= $(SUITE_TEST) -tags helm $(ARGS) ./test/chart
 
-# Crashes the operator at each write and makes requests fail. It compares the end states. FORM=long: each sample.
+# Crashes the operator at each write, makes requests fail, and compares the end states with the end state of a run without faults.
+# FORM=long: each sample.
 .PHONY: suite-chaos
 verify-chaos: suite-chaos
 suite-chaos: $(SUITE_TOOLS)

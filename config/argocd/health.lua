@@ -1,5 +1,5 @@
 -- Health of the resources of this operator for Argo CD, of all kinds: DataService, RedisCluster, EtcdCluster,
--- MySQLCluster, DataBackup, DataRestore. docs/gitops.md says where it goes.
+-- MySQLCluster, DataBackup, DataRestore. docs/gitops.md lists the keys of argocd-cm that need a copy of this file.
 local status = obj.status
 if status == nil then
   return {status = "Progressing", message = "the operator has not reported on it yet"}
