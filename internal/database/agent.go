@@ -22,7 +22,7 @@ const agentContainer = "d3os-agent"
 // annotation has the digest of the pod template without the agent's image.
 type Agent string
 
-// AgentPods holds properties of a live StatefulSet's pods.
+// AgentPods holds the values of a live StatefulSet that Settle compares: the digest in the annotation, and the agent's image.
 type AgentPods struct{ Digest, Image string }
 
 // Pods reads AgentPods from a StatefulSet, which may be nil.
@@ -67,9 +67,10 @@ func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) erro
 	return nil
 }
 
-// KeepAgent keeps the agent's image of the live Deployment unless something else in it changes, so that an upgrade of
-// the operator restarts no pod. If the operator does not know the image of its agent and there is no live Deployment,
-// KeepAgent adds a doubt to the part instead: no Deployment is created. It copies objects before it changes them.
+// KeepAgent keeps the agent's image of the live Deployment while the rest of the Deployment stays the same, so that an
+// upgrade of the operator restarts no pod. It also keeps that image if the operator does not know the image of its agent.
+// If there is no live Deployment either, KeepAgent adds a doubt to the part, so that no Deployment is created. KeepAgent
+// copies the objects of the part before it changes them.
 func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
 	i := slices.IndexFunc(part.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
 	if i < 0 || agentIn(part.Objects[i]) == nil {

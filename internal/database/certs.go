@@ -25,7 +25,8 @@ const (
 	AuthorityLife = 10 * 365 * 24 * time.Hour
 	// LeafLife is the validity of the certificate of a server or client.
 	LeafLife = 90 * 24 * time.Hour
-	// early is the time by which the validity of a certificate starts before now, because clocks differ.
+	// early is subtracted from the start of a certificate's validity. Otherwise, the certificate would not be valid yet on
+	// a machine whose clock is slow.
 	early = 5 * time.Minute
 )
 
@@ -42,8 +43,8 @@ type Leaf struct {
 	Client bool
 }
 
-// NewAuthority creates a self-signed authority. Its subject is unique, because servers name the authorities that they
-// trust by their subjects.
+// NewAuthority creates a self-signed authority. The subject is unique, because TLS servers identify a trusted authority
+// by its subject.
 func NewAuthority(name string, now time.Time) (Pair, error) {
 	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Deadline returns spec.progressDeadlineSeconds as a duration, or 0 for nil: then there is no deadline.
+// Deadline returns spec.progressDeadlineSeconds as a duration. For nil, it returns 0, which means no deadline.
 func Deadline(seconds *int32) time.Duration {
 	if seconds == nil {
 		return 0
@@ -19,8 +19,8 @@ func Deadline(seconds *int32) time.Duration {
 }
 
 // overdue reports whether a creation, a change or a repair has taken longer than its deadline, and returns the time of
-// its start. before is the condition Progressing of the previous status, or nil. The start is its transition time, so
-// that a restart of the operator does not reset it.
+// its start. before is the condition Progressing of the previous status, or nil. The start is the transition time of
+// this condition, so that a restart of the operator does not reset the start.
 //
 // A new generation resets the start. An overdue change stays overdue until it is finished.
 func overdue(before *metav1.Condition, generation int64, deadline time.Duration, now metav1.Time) (since metav1.Time, is bool) {

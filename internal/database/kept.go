@@ -5,14 +5,14 @@ package database
 
 import "fmt"
 
-// Kept is the size in MiB of the former data that the volume of a pod keeps for people.
+// Kept is the size in MiB of former data on the volume of a pod. The data stays there until a user removes it.
 type Kept struct {
 	Pod string
 	MiB int64
 }
 
 // KeptNotes returns a note that names the pod whose volume has the most former data. what describes the data. It
-// returns nil if no volume has any.
+// returns nil if no volume has former data.
 func KeptNotes(all []Kept, what string) []string {
 	most, others, more := Kept{}, -1, ""
 	for _, one := range all {

@@ -18,12 +18,12 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Set converts the needed fields of a StatefulSet.
+// Set converts a StatefulSet. It omits the fields that no decision needs.
 func Set(o *unstructured.Unstructured) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{}
 	set.Name, set.UID, set.Generation = o.GetName(), o.GetUID(), o.GetGeneration()
 	replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	pods := int32(replicas) //nolint:gosec // the API server accepts no more
+	pods := int32(replicas) //nolint:gosec // the API server accepts no larger number
 	set.Spec.Replicas = &pods
 	set.Status.ObservedGeneration, _, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	set.Status.UpdateRevision, _, _ = unstructured.NestedString(o.Object, "status", "updateRevision")

@@ -26,7 +26,7 @@ type Pods struct {
 	// pods are outdated.
 	Lagging bool
 	// Replacing reports whether the StatefulSet is being replaced while its pods run, as for larger volumes. No step is decided until the
-	// new StatefulSet owns the pods. Lagging is true, too.
+	// new StatefulSet owns the pods. If Replacing is true, Lagging is also true.
 	Replacing bool
 	List      []Pod // by ordinal
 }
@@ -53,8 +53,8 @@ func SeePods(ctx context.Context, from client.Reader, owner object.Owner, pods r
 	return podsOf(owner.Name, set, live), nil
 }
 
-// podsOf returns the pods that the StatefulSet controls and whose names are a StatefulSet's: labels alone prove
-// nothing.
+// podsOf returns the pods that have a name of the StatefulSet and that the StatefulSet controls. While the StatefulSet is
+// being replaced, the pods of the previous StatefulSet also count. A pod that only has the labels does not count.
 func podsOf(name string, set *appsv1.StatefulSet, live []*corev1.Pod) Pods {
 	seen := Pods{}
 	if set != nil {

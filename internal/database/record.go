@@ -46,7 +46,8 @@ func (r Records[R]) Read(o *unstructured.Unstructured) (record R, err error) {
 	return record, nil
 }
 
-// Planned returns the record for a plan.
+// Planned returns the record from the objects of a plan's inputs. The record is empty if its ConfigMap is missing or has
+// another owner.
 func (r Records[R]) Planned(in reconcile.Inputs, owner object.Owner) (record R, err error) {
 	kept, err := in.Lookup(object.ConfigMapKind.Kind, r.Name(owner.Name))
 	if err != nil || kept == nil || !owner.Owns(kept) {

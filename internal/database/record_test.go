@@ -170,7 +170,7 @@ func TestEffectsNameTheirObject(t *testing.T) {
 	assert.Equal(t, seen.UID, "now", "a pod that the cache does not show yet")
 }
 
-// A pod with a claim that is being deleted is not deleted: its data would be deleted with it.
+// A pod is not deleted while its claim is being deleted: the data on the claim's volume would be deleted with the pod.
 func TestDataDoesNotGoWithAPod(t *testing.T) {
 	t.Parallel()
 	claim := object.Empty(object.ClaimKind)

@@ -52,7 +52,7 @@ func SecretData(secret *unstructured.Unstructured) map[string][]byte {
 type LostError struct{ Secret, Database string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("Secret %s of %s is missing, and its servers keep the values that it had: restore it from a backup", e.Secret, e.Database)
+	return fmt.Sprintf("Secret %s of %s is missing, but the servers still use the values of this Secret: restore the Secret from a backup", e.Secret, e.Database)
 }
 
 // Secrets caches the data of generated Secrets for the lifetime of the process: a deleted Secret is restored unchanged. It is safe for
@@ -67,8 +67,8 @@ type Secrets struct {
 type Content struct {
 	// IsValid reports whether servers can use the data.
 	IsValid func(data map[string][]byte) bool
-	// IsFixed reports whether the servers use these values and cannot get others. Then an edit of the Secret is
-	// reverted.
+	// IsFixed reports whether the servers use the cached data and cannot change to other data. If it is true, an edit of
+	// the Secret is reverted.
 	IsFixed bool
 	// Lost is the error that Data returns instead of new data, because servers use the lost values. It is nil if new
 	// data is allowed.
@@ -110,8 +110,8 @@ func (s *Secrets) Data(key types.NamespacedName, live *unstructured.Unstructured
 	return made, nil
 }
 
-// Adopt caches the data of a live Secret instead of data that was created before the Secret was observed. It reports whether that changes
-// the plan.
+// Adopt replaces cached data with the valid data of a live Secret, if this process created the cached data before it observed the Secret.
+// It reports whether the data, and with it the plan, has changed.
 func (s *Secrets) Adopt(live *unstructured.Unstructured, isValid func(data map[string][]byte) bool) bool {
 	key := types.NamespacedName{Namespace: live.GetNamespace(), Name: live.GetName()}
 	s.mu.Lock()
@@ -132,7 +132,8 @@ func (s *Secrets) Known(key types.NamespacedName) map[string][]byte {
 	return s.known[key]
 }
 
-// keep caches the data of a Secret, which may be nil.
+// keep caches the data of a Secret. Without data, the cached data stays. made reports whether this process created the
+// data and has not observed the Secret yet.
 func (s *Secrets) keep(key types.NamespacedName, data map[string][]byte, made bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

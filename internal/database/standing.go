@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Conditions and reasons of every database. They are part of the API: the packages under api have them, too.
+// Conditions and reasons of every database. They are part of the API: the packages under api define the same values.
 const (
 	conditionReady       = "Ready"
 	conditionProgressing = "Progressing"

@@ -60,8 +60,8 @@ func Blocked(seen reconcile.PlanSeen) string {
 	return ""
 }
 
-// FirstProblem returns the pod whose problem is named first, or "". problems are by pod. A container that keeps ending
-// comes last, because the problem of another pod may be its cause.
+// FirstProblem returns the pod whose problem is reported first, or "". problems maps the names of pods to their problems.
+// A pod with a container that keeps exiting comes last, because the problem of another pod may be the cause.
 func FirstProblem(problems map[string]string) string {
 	first := ""
 	for _, pod := range slices.Sorted(maps.Keys(problems)) {
@@ -78,7 +78,8 @@ func FirstProblem(problems map[string]string) string {
 func isCrash(problem string) bool { return strings.HasPrefix(problem, "CrashLoopBackOff: ") }
 
 // Account returns a message that begins with the first problem of a pod, followed by the text rest about the
-// consequences. If rest already has that problem, it is not added. problems are by pod.
+// consequences. If rest already has that problem, the message is only rest. problems maps the names of pods to their
+// problems.
 func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) string {
 	problem := ""
 	if pod := FirstProblem(problems); pod != "" {

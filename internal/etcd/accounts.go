@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// readAgain is the time after which a user's Secret is read again: its certificate may have been renewed, and the
-// operator's cache does not contain it.
+// readAgain is the time after which a user's Secret is read again: the certificate in the Secret may have been renewed,
+// and the operator's cache does not contain Secrets of users.
 const readAgain = 5 * time.Minute
 
 // accounts caches the client credentials of clusters. It reads the operator's own Secrets from the client's cache.
@@ -88,9 +88,8 @@ func (a *accounts) forget(namespace, name string) {
 	delete(a.known, namespace+"/"+name)
 }
 
-// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. If a key is missing, the
-// configuration lacks it: then the members refuse the operator, or the operator trusts no member. readCertificates
-// reports the missing keys.
+// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. Without tls.crt or tls.key, the
+// members refuse the operator. Without ca.crt, the operator trusts no member. readCertificates reports the missing keys.
 func readAccess(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, name string, optional bool) (server.Access, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName(ec), RootCAs: x509.NewCertPool()}
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -74,8 +74,8 @@ func (p pairs) fingerprint() membership.Fingerprint {
 	return membership.Fingerprint{Clients: database.Fingerprint(p.Clients.Cert), Members: database.Fingerprint(p.Members.Cert)}
 }
 
-// continues reports whether the recorded authorities sign now or in the next phase. All members accept certificates of
-// the recorded authorities.
+// continues reports whether no authorities are recorded, or the recorded authorities sign now or in the next phase. All
+// members accept certificates of the recorded authorities.
 func (a authorities) continues(recorded membership.Fingerprint) bool {
 	return recorded == (membership.Fingerprint{}) || recorded == a.fingerprint() || recorded == a.Next.fingerprint()
 }
@@ -138,8 +138,9 @@ func (k *keeper) makeAuthorities(ec *etcdv1.EtcdCluster) (made authorities, err 
 	return made, nil
 }
 
-// rotate begins the phase after from in this process. The next plan writes the new phase to the Secrets. A crash before
-// that changes nothing. After a crash between the writes of two Secrets, they are in adjacent phases.
+// rotate ends the phase from, and begins the next phase in the memory of this process. The next plan writes the new
+// phase to the Secrets. A crash before the first write changes nothing. After a crash between the writes of two Secrets,
+// these Secrets are in adjacent phases.
 func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) error {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
 	k.mu.Lock()
@@ -166,7 +167,8 @@ func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) 
 	return nil
 }
 
-// unsigned returns the name of a live Secret with a certificate that none of these authorities has signed, or "".
+// unsigned returns the name of a live Secret that belongs to other authorities, or "". None of the given authorities
+// has signed the certificate in such a Secret, and the ca.crt of the Secret does not have their certificates.
 func unsigned(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, by authorities) string {
 	for _, l := range leaves(ec) {
 		pair := pairIn(live[l.suffix], keyCert, keyKey)

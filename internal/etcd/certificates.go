@@ -75,7 +75,7 @@ func (v *view) certificates(c reconcile.Conditions) {
 // renewer describes how the certificates of a cluster are renewed.
 func renewer(ec *etcdv1.EtcdCluster) string {
 	if ec.Spec.TLS.Mode == etcdv1.TLSAuto {
-		return "renewal by the operator is overdue: its log has the cause. If the certificate is an authority (ca.crt), set spec.tls.rotation to a new value"
+		return "renewal by the operator is overdue: the operator's log has the cause. If the certificate is an authority (ca.crt), set spec.tls.rotation to a new value"
 	}
 	return "renew the certificate, or check the program that renews it"
 }

@@ -174,8 +174,8 @@ func (k *keeper) secrets(ec *etcdv1.EtcdCluster, live there) (there, error) {
 	return secretsIn(k.plan(ec, ownerOf(ec), live.Inputs(), membership.Record{Cluster: 1, Replicas: 3}, true))
 }
 
-// recorded returns the authorities that the record may name when the phase from ends: those that sign now, or, in the
-// phase Trust, those that sign next.
+// recorded returns the authorities that the record may name at the end of the phase from. In the phase Trust, these are
+// the authorities that sign next. In the other phases, they are the authorities that sign now.
 func recorded(from membership.AuthorityPhase, live there) []membership.Fingerprint {
 	a := authoritiesIn(live["Secret/store-ca"])
 	if from == membership.AuthoritiesTrust {
@@ -241,8 +241,8 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 }
 
 // After a restart, the operator accepts only the recorded authorities, even if a user has exchanged all Secrets. While
-// other authorities are in the Secrets, it changes no running object. If no pod exists, it accepts them, but starts no
-// pod until the former authorities are no longer recorded.
+// other authorities are in the Secrets, the operator changes no running object. If no pod exists, it accepts the other
+// authorities, but starts no pod until the former authorities are no longer recorded.
 func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")

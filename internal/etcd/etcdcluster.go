@@ -78,8 +78,8 @@ func (k *Kind) Forget(namespace, name string) {
 
 func clusterKey(namespace, name string) string { return namespace + "/" + name }
 
-// Plan returns the objects of a cluster as one part. If fields of the spec are refused, it plans their present values,
-// and later calls in the pass use these values, too.
+// Plan returns the objects of a cluster as one part. For refused fields of the spec, Plan and the later calls in the
+// pass use the present values.
 func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, obs *Observation) (plan *reconcile.Plan, err error) {
 	if obs.accepted, obs.refused, err = accepted(ec, reconcile.OwnerOf(k, ec), in); err != nil {
 		return nil, err

@@ -108,7 +108,7 @@ func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in r
 		}
 	}
 	if how.Image == "" {
-		return how, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: fmt.Errorf("spec.image names one fixed image, of etcd %s, and the members run etcd %s: give spec.image without a tag and digest",
+		return how, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: fmt.Errorf("spec.image names one fixed image, of etcd %s, but the members run etcd %s: give spec.image without a tag and digest",
 			versionOf(&ec.Spec), version)}
 	}
 	return how, nil

@@ -300,7 +300,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		"old version":   {"version: 3.3.27", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 3.3.27 is not supported: use 3.4.0 or newer"},
 		"unknown major": {"version: 4.0.0", etcdv1.ReasonUnsupportedVersion, "not supported"},
-		"another tag":   {"{image: 'registry:5000/etcd:v3.4.44', version: 3.6.16}", reconcile.ReasonInvalidSpec, "the tag of spec.image names etcd 3.4.44, and spec.version is 3.6.16"},
+		"another tag":   {"{image: 'registry:5000/etcd:v3.4.44', version: 3.6.16}", reconcile.ReasonInvalidSpec, "the tag of spec.image names etcd 3.4.44, but spec.version is 3.6.16"},
 		"unknown field": {"podTemplate: {spec: {hostnames: a}}", reconcile.ReasonInvalidSpec, "spec.podTemplate.spec.hostnames: unknown field"},
 		"unknown field of backups": {
 			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", reconcile.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
@@ -323,7 +323,7 @@ func TestMistakes(t *testing.T) {
 	formed := membership.Record{Cluster: 1, Replicas: 3, Version: "3.4.44", Scheme: "http"}
 	for spec, message := range map[string]string{
 		"{tls: {mode: Auto}}":    "spec.tls.mode cannot change to Auto: the cluster was formed with http addresses: set spec.tls.mode back",
-		"{image: 'etcd:latest'}": "spec.image names one fixed image, of etcd 3.6.16, and the members run etcd 3.4.44",
+		"{image: 'etcd:latest'}": "spec.image names one fixed image, of etcd 3.6.16, but the members run etcd 3.4.44",
 	} {
 		ec := read(t, "minimal")
 		assert.NilError(t, yaml.Unmarshal([]byte(spec), &ec.Spec))
@@ -378,8 +378,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// A valid certificate is kept. If its Secret is deleted, it is restored, and it is renewed in time. While members trust
-// an authority, no other authority signs their certificates.
+// A valid certificate is kept until it is due to be renewed. If a Secret is deleted, it is restored with the same
+// certificate. While members trust an authority, no other authority signs their certificates.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -411,7 +411,7 @@ func TestCertificates(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, pair(still, suffixPeer).Equal(pair(renewed, suffixPeer)), "it is made once, until the cache shows it")
 	for _, suffix := range []string{suffixServer, suffixPeer, suffixClient} {
-		assert.Assert(t, !k.adopt(ec, first["Secret/store"+suffix]), "%s: what is to be renewed would be planned for ever", suffix)
+		assert.Assert(t, !k.adopt(ec, first["Secret/store"+suffix]), "%s: a certificate that is due would stay planned forever", suffix)
 	}
 
 	// A new operator adopts the live Secrets, even if it observes them only after its first plan.
@@ -448,7 +448,7 @@ func TestCertificates(t *testing.T) {
 	assert.Equal(t, len(none), 0)
 }
 
-// Until a restored cluster is formed, its pods mount the store (as in a golden file). After that, the pods equal those
+// Until a restored cluster is formed, its pods mount the backup store (as in a golden file). After that, the pods equal those
 // of a cluster without restoreFrom, and a new agent does not replace them. That also holds if the record is lost but
 // claims have data.
 func TestStoreIsMountedUntilTheClusterIsFormed(t *testing.T) {

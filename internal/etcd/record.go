@@ -11,7 +11,7 @@ import (
 // records are the records of clusters, in annotations of the ConfigMaps <name>-membership.
 var records = database.Records[membership.Record]{
 	Annotation: "etcd.database.coreos.com/record", Suffix: "-membership",
-	Advice: "remove the annotation, and the operator makes it again from the members and the claims",
+	Advice: "remove the annotation, and the operator creates the record again from the members and the claims",
 }
 
 // agentPods is the annotation of the StatefulSet with the digest of its pod template without the agent's image.

@@ -130,7 +130,7 @@ func checkImage(spec *etcdv1.EtcdClusterSpec) error {
 	if !ok || spec.Version == "" || numbers(version) == numbers(spec.Version) {
 		return nil
 	}
-	return fmt.Errorf("the tag of spec.image names etcd %s, and spec.version is %s: make both fields agree, or give spec.image without a tag", version, spec.Version)
+	return fmt.Errorf("the tag of spec.image names etcd %s, but spec.version is %s: make both fields agree, or give spec.image without a tag", version, spec.Version)
 }
 
 // numbers returns the three numbers of a version, or zeros if it does not have three.
@@ -176,7 +176,7 @@ func checkScheme(spec *etcdv1.EtcdClusterSpec, record membership.Record) error {
 	if record.Cluster == 0 || record.Scheme == "" || record.Scheme == scheme(spec) {
 		return nil
 	}
-	return fmt.Errorf("spec.tls.mode cannot change to %s: the cluster was formed with %s addresses: set spec.tls.mode back. To change it, restore a backup into a new EtcdCluster (restoreFrom)",
+	return fmt.Errorf("spec.tls.mode cannot change to %s: the cluster was formed with %s addresses: set spec.tls.mode back. To change the mode, restore a backup into a new EtcdCluster (restoreFrom)",
 		cmp.Or(spec.TLS.Mode, etcdv1.TLSOff), record.Scheme)
 }
 

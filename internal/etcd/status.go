@@ -23,8 +23,8 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 		v.observed, v.model = *seen.Observed, seen.Observed.model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
-		// Starts is for a parked cluster, whose last status may still count its former members. A running cluster that
-		// loses all members is not Starting.
+		// Only a parked cluster starts. Its last status may still count its former members. A running cluster that loses all
+		// members does not start.
 		v.model.Starts = v.model.Starts && isWell && (ec.Status.ReadyReplicas == 0 || ec.Status.Phase == etcdv1.PhaseParked)
 	}
 	s := &ec.Status
@@ -79,7 +79,7 @@ func (v *view) count(s *etcdv1.EtcdClusterStatus) {
 func (v *view) notes() []string {
 	notes := database.Notes(v.seen.PlanSeen)
 	if spec := &v.ec.Spec; spec.Replicas != nil && int(*spec.Replicas) != replicasOf(spec) {
-		notes = append([]string{fmt.Sprintf("spec.replicas is %d, and %d members run: an even number survives no more losses than the odd number below it",
+		notes = append([]string{fmt.Sprintf("spec.replicas is %d, but %d members run: an even number survives no more losses than the odd number below it",
 			*spec.Replicas, replicasOf(spec))}, notes...)
 	}
 	return notes

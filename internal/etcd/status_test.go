@@ -66,7 +66,7 @@ func TestOddNumberOfMembers(t *testing.T) {
 			continue
 		}
 		assert.DeepEqual(t, ec.Status.Notes, []string{fmt.Sprintf(
-			"spec.replicas is %d, and %d members run: an even number survives no more losses than the odd number below it", wish, runs)})
+			"spec.replicas is %d, but %d members run: an even number survives no more losses than the odd number below it", wish, runs)})
 	}
 }
 
@@ -131,8 +131,8 @@ func TestSummary(t *testing.T) {
 	assert.DeepEqual(t, k.Summary(ec).Claims, []string{"data-" + ec.Name + "-1"})
 }
 
-// A parked cluster whose pods still existed in its last status gets the phase Starting when it starts. A running cluster that loses its
-// pods does not.
+// A parked cluster gets the phase Scaling when it starts, although its last status still counts a ready member. A running cluster that
+// loses its members gets the phase QuorumLost.
 func TestStarts(t *testing.T) {
 	t.Parallel()
 	for before, after := range map[etcdv1.Phase]etcdv1.Phase{etcdv1.PhaseParked: etcdv1.PhaseScaling, etcdv1.PhaseRunning: etcdv1.PhaseQuorumLost} {
@@ -154,8 +154,8 @@ func TestNoStepWhileTheStatefulSetIsReplaced(t *testing.T) {
 	assert.Assert(t, len(decided.Steps) == 0 && decided.LookAgain > 0)
 }
 
-// If etcd's container ended and runs again, the agent's report replaces the problem that it ended. A problem of another
-// container stays.
+// If etcd's container has ended but runs again, the agent's report replaces the problem about that end. A problem of
+// another container stays.
 func TestReportsOutliveTheLastEnd(t *testing.T) {
 	t.Parallel()
 	etcd := corev1.ContainerStatus{

@@ -37,9 +37,9 @@ func (e *LostError) Error() string {
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
 }
 
-// ForeignError reports that the Secret of the authorities has other authorities than those that the members trust.
-// The proof is either the record, which has the trusted ones, or a Secret (Leaf) whose certificate the authorities in
-// the Secret have not signed.
+// ForeignError reports that the Secret of the authorities has other authorities than those that the members trust. The
+// proof is either the record, which names the trusted authorities, or the Secret Leaf, whose certificate was not signed
+// by the authorities in Secret.
 type ForeignError struct {
 	Secret, Leaf string
 	Recorded     membership.Fingerprint

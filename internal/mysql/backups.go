@@ -17,16 +17,16 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// PartArchive is the end of the name of the part that archives, after the component's name. Names that users choose
-// contain no dot, so no other part has that name.
+// PartArchive is the suffix of the name of the part that archives. The prefix is the component's name. Names that users
+// choose contain no dot, so no other part has that name.
 const PartArchive = ".archive"
 
 // containerArchive is the working container of the archive.
 const containerArchive = "archive"
 
 // giveUp is the time without success after which the archive's container exits with the reason (--give-up in the
-// chart). So a container that has run for longer than giveUp works, and the reason why the container before it ended no
-// longer counts.
+// chart). So a container that has run for longer than giveUp archives successfully, and the reason for which the previous
+// container exited no longer counts.
 const giveUp = 2 * time.Minute
 
 // Observed is the observation of a database's backups.
@@ -80,7 +80,7 @@ func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdi
 		return nil
 	}
 	return &backup.Verdict{Reason: cmp.Or(string(refuted.Reason), dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
-		"the last check could not replay the archive after backup %s: create a DataBackup; moments after the new backup can be restored without that archive: %s", refuted.ID, refuted.Message)}
+		"the last check could not replay the archive after backup %s: create a DataBackup; points in time after the new backup can be restored without that archive: %s", refuted.ID, refuted.Message)}
 }
 
 func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {
@@ -111,7 +111,7 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 }
 
 // judgeArchive judges the archive by its newest pod. That pod is ready while the database can be restored to the latest
-// moment.
+// point in time.
 func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *backup.Verdict {
 	if o.IsStopped {
 		return &backup.Verdict{Reason: dsv1.ReasonArchiveStopped, Message: "the database is stopped, so nothing is archived"}
@@ -122,7 +122,7 @@ func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *backup.Verdi
 		return starting
 	}
 	if health.IsReady(pod) {
-		return &backup.Verdict{Good: true, Reason: dsv1.ReasonArchived, Message: "the binary log is archived: each moment from a backup on can be restored"}
+		return &backup.Verdict{Good: true, Reason: dsv1.ReasonArchived, Message: "the binary log is archived: each point in time after a backup can be restored"}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name != containerArchive {

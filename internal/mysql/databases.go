@@ -27,7 +27,7 @@ type Declared struct {
 
 	Owner      object.Owner
 	Generation int64     // of the spec
-	Database   string    // its name, which the workload has, too
+	Database   string    // its name, which is also the name of the workload
 	Path       string    // of the component in the spec
 	Workload   string    // its kind; "" if no server runs in the cluster
 	FirstReady time.Time // from the status; zero if it was never ready, as far as known

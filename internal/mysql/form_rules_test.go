@@ -69,8 +69,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Several members are restored from a backup only if no MySQLCluster exists without a backup to restore, and no server
-// exists whose data the members would take over.
+// Several members restore the declared backup only if their MySQLCluster does not exist yet or already restores a backup.
+// If a single server has data, the members take over its data instead.
 func TestMembersAreRestoredOnce(t *testing.T) {
 	t.Parallel()
 	cluster := func(spec map[string]any) *unstructured.Unstructured {

@@ -24,9 +24,9 @@ const (
 	stepFirstBackup = "BackUpFirst"
 )
 
-// JobAfterGap returns the Job that creates a backup after a gap in the binary log. Without this backup, no later moment
-// can be restored. Each gap has one Job: JobAfterGap returns nil if the Job exists, or if there is no gap. The
-// condition BackupHealthy reports the result. If the Job fails, the next scheduled backup replaces it.
+// JobAfterGap returns the Job that creates a backup after a gap in the binary log. Without a backup after the gap, no
+// later point in time can be restored. Each gap has one Job: JobAfterGap returns nil if the Job exists, or if there is
+// no gap. The condition BackupHealthy reports the result. If the Job fails, the next scheduled backup replaces its backup.
 func JobAfterGap(ctx context.Context, c client.Client, of backup.Of, component string, gap *metav1.Time) (*batchv1.Job, error) {
 	if gap == nil {
 		return nil, nil
@@ -59,12 +59,12 @@ func jobOnce(ctx context.Context, c client.Client, of backup.Of, component, suff
 
 // BackUp returns the step that creates a Job after a gap. If the Job exists, an earlier pass created it and the cache does not show it yet.
 func BackUp(c client.Client, job *batchv1.Job) reconcile.Step {
-	return makeJob(c, job, stepBackUp, "the binary log has a gap, and moments after the gap can be restored only after the next backup")
+	return makeJob(c, job, stepBackUp, "the binary log has a gap, and points in time after the gap can be restored only after the next backup")
 }
 
 // BackUpFirst returns the step that creates the first backup of members that were a single server.
 func BackUpFirst(c client.Client, job *batchv1.Job) reconcile.Step {
-	return makeJob(c, job, stepFirstBackup, "the members have no backup yet, and backups of the single server do not continue in their archive")
+	return makeJob(c, job, stepFirstBackup, "the members have no backup yet, and their archive does not continue the backups of the single server")
 }
 
 func makeJob(c client.Client, job *batchv1.Job, name, why string) reconcile.Step {

@@ -25,7 +25,7 @@ const (
 	prefixRestore = "d3os-restore"
 	volumeAgent   = "d3os-agent"
 	volumeRecord  = "d3os-record"
-	// variableLimits is the name of the variable with the agent's file that limits the server's open files.
+	// variableLimits is the environment variable with the path of a file of the agent, which limits the server's open files.
 	variableLimits = "BASH_ENV"
 )
 
@@ -34,8 +34,8 @@ const (
 const annotationPods = "d3os-product.com.d3os/pods"
 
 // Settle decides how a database's workload is applied, with or without the guard. live is the live workload, or nil.
-// The guard, or a newer image of the agent, never restarts a database: pods get them when they start for another
-// reason.
+// The guard, or a newer image of the agent, never restarts a database: pods get the guard or the newer image when they
+// start for another reason.
 //
 //   - If only the guard would change, a StatefulSet gets the guard with the strategy OnDelete: the running pod
 //     continues, and its next pod has the guard. The next change of the pods removes OnDelete.

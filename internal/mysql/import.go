@@ -52,7 +52,7 @@ func (i *Import) Steps(c client.Client) []reconcile.Step {
 		return nil
 	}
 	var value any // nil removes the annotation
-	message := "allow the import of " + i.source() + " continue"
+	message := "let the import of " + i.source() + " continue"
 	if want != "" {
 		value, message = want, "end the import of "+i.source()
 	}

@@ -121,7 +121,7 @@ func (i *Import) Message() string {
 		return bounded("the import of " + i.source() + " failed, and is tried again: " + i.Failed.Message)
 	}
 	if s == nil {
-		return fmt.Sprintf("the import of %s runs, and does not answer the operator: see the log of container %s of pod %s", i.source(), containerImport, i.Pod.Name)
+		return fmt.Sprintf("the import of %s runs, but does not answer the operator: see the log of container %s of pod %s", i.source(), containerImport, i.Pod.Name)
 	}
 	text := "import of " + i.source() + ": "
 	switch s.Phase {

@@ -43,7 +43,7 @@ func (r *Record) isClean() bool { return r.HasData && r.ReplacedBy == "" }
 // Claim is the volume of a database.
 type Claim struct {
 	UID string
-	// RestoredTo is the moment to which a DataRestore restored the claim; "" for none.
+	// RestoredTo is the point in time to which a DataRestore restored the claim; "" for none.
 	RestoredTo string
 }
 
@@ -163,7 +163,7 @@ func (v Verdict) ask(f Facts) Verdict {
 }
 
 // Loss returns the text about the loss that a switch to a database causes. spec.mysql.acceptLoss must repeat this text.
-// The text has only the beginning of the lost time: writes until the switch are lost, too.
+// The text has only the beginning of the lost time. All writes from then until the switch are lost.
 func Loss(record *Record, claim *Claim) string {
 	since := ""
 	switch {

@@ -62,7 +62,7 @@ func (t *Takeover) Decide() (act, message string) {
 	case pod == nil || reportedID(pod) == "":
 		return takeoverWaits, "several members are wanted: waits until the server is ready"
 	case reportedID(pod) != t.Mark:
-		return takeoverRefused, fmt.Sprintf("makes several members, and the server runs on a volume with the mark %s, not %s", reportedID(pod), t.Mark)
+		return takeoverRefused, fmt.Sprintf("makes several members, but the server runs on a volume with the mark %s, not %s", reportedID(pod), t.Mark)
 	}
 	check, hasEnded := t.check()
 	switch {
@@ -76,14 +76,14 @@ func (t *Takeover) Decide() (act, message string) {
 	case why != "":
 		return takeoverRefused, fmt.Sprintf("makes several members, which cannot use the data: %s. Then delete Job %s", why, t.Job)
 	case reported != t.Mark:
-		return takeoverRefused, fmt.Sprintf("makes several members, and Job %s found a volume with the mark %q, not %s", t.Job, reported, t.Mark)
+		return takeoverRefused, fmt.Sprintf("makes several members, but Job %s found a volume with the mark %q, not %s", t.Job, reported, t.Mark)
 	}
 	return takeoverHand, fmt.Sprintf("PersistentVolumeClaim %s becomes the claim of the first member: the server restarts once", ClaimName(t.Database))
 }
 
 // refusal returns the reason why the server cannot become several members in its present state, or "".
 func (t *Takeover) refusal() string {
-	const first = "makes several members, and "
+	const first = "makes several members, but "
 	switch image := t.image(); {
 	case t.IsUnknown:
 		return first + "needs the image of the agent, which the operator does not know: set RELATED_IMAGE_AGENT in the operator's environment"
@@ -94,9 +94,9 @@ func (t *Takeover) refusal() string {
 	case t.Image == "":
 		return fmt.Sprintf("%sthe members would have another image by default: set image to %s, which the server runs", first, image)
 	case image != t.Image:
-		return fmt.Sprintf("%sthe image of the members would be %s, and the server runs %s: change image before replica, or after it", first, t.Image, image)
+		return fmt.Sprintf("%sthe image of the members would be %s instead of %s, which the server runs: change image before replica, or after it", first, t.Image, image)
 	case t.Claim == nil || t.Claim.GetDeletionTimestamp() != nil || metav1.GetControllerOf(t.Claim) != nil:
-		return fmt.Sprintf("%sPersistentVolumeClaim %s must outlive the server, but does not exist, is being deleted, or has a controller", first, ClaimName(t.Database))
+		return fmt.Sprintf("%sPersistentVolumeClaim %s, which must outlive the server, does not exist, is being deleted, or has a controller", first, ClaimName(t.Database))
 	case !slices.Equal(accessModes(t.Claim), []string{string(corev1.ReadWriteOnce)}):
 		return fmt.Sprintf("%sPersistentVolumeClaim %s must have the access mode ReadWriteOnce alone: otherwise no Job may be able to check its data while the server runs", first, ClaimName(t.Database))
 	}

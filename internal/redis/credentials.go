@@ -91,8 +91,8 @@ func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *uns
 }
 
 // password returns the password of the live Secret, else the cached one, else a new one. An edit of the Secret does not change the password
-// of running servers. The edited password is tried first, because a user may have changed the servers, too. If the servers refuse it, the
-// previous password is restored.
+// of running servers. The edited password is tried first, because a user may also have changed it on the servers. If the servers refuse the
+// edited password, the previous password is restored.
 func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topology.Record) (string, error) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()

@@ -85,7 +85,7 @@ func notes(spec *redisv1.RedisClusterSpec) (notes []string) {
 	case n == 1 && len(shards) == 1:
 		notes = append(notes, "spec.replicas: one pod owns all slots, which suits development only: no slot is served while the pod does not run, and its volume has the only copy of the data")
 	case n > 0:
-		notes = append(notes, fmt.Sprintf("spec.replicas: %d of %d shards have no replica: their slots are not served while their pod does not run, and their data is lost with its volume; "+
+		notes = append(notes, fmt.Sprintf("spec.replicas: %d of %d shards have no replica: their slots are not served while their pod does not run, and the data of such a shard is lost with the volume of its pod; "+
 			"6 pods give each shard a replica", n, len(shards)))
 	}
 	if affinity := podOf(spec).Affinity; affinity != nil && affinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {

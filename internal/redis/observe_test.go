@@ -92,7 +92,7 @@ func TestNodes(t *testing.T) {
 	assert.Assert(t, !place().Nodes[1].Outdated, "OnDelete: a person replaces pods")
 	rc.Spec.Pod = nil
 	set.Status.ObservedGeneration = 1
-	assert.Assert(t, !place().Nodes[1].Outdated, "nobody knows yet")
+	assert.Assert(t, !place().Nodes[1].Outdated, "the latest revision is not known yet")
 }
 
 // claims is a client that lists claims.
@@ -107,7 +107,7 @@ func (c claims) List(_ context.Context, list client.ObjectList, _ ...client.List
 	return nil
 }
 
-// A claim that is being deleted is in the status: its pod would lose its data.
+// The status names each claim that is being deleted, because the data would be deleted with the claim's pod.
 func TestClaimsThatAreBeingDeleted(t *testing.T) {
 	t.Parallel()
 	rc, set := read(t, "minimal"), testSet(0, 2)
@@ -294,7 +294,7 @@ func TestSettings(t *testing.T) {
 	assert.Equal(t, nodeTimeout(nil), defaultNodeTimeout)
 	conf, err := os.ReadFile("../../helm-charts/rediscluster/files/redis.conf")
 	assert.NilError(t, err)
-	assert.Assert(t, strings.Contains(string(conf), "\ncluster-node-timeout 5000\n"), "the chart's is another than defaultNodeTimeout")
+	assert.Assert(t, strings.Contains(string(conf), "\ncluster-node-timeout 5000\n"), "the chart has another node timeout than defaultNodeTimeout")
 }
 
 func TestWanted(t *testing.T) {

@@ -180,7 +180,7 @@ func TestSettingsAreHeldBack(t *testing.T) {
 	assert.DeepEqual(t, newHolds().file(rc, file), old) // after a restart the operator queries first
 	write("hz 20\nmaxmemory-policy allkeys-lru\n")
 	assert.DeepEqual(t, h.file(rc, file), values{"maxmemory-policy": "allkeys-lru", "hz": "20"})
-	assert.Assert(t, !h.judge(rc, servers(values{"maxmemory-policy": "allkeys-lru", "hz": "20"})), "the refused one is held back for ever")
+	assert.Assert(t, !h.judge(rc, servers(values{"maxmemory-policy": "allkeys-lru", "hz": "20"})), "the refused setting is held back forever")
 
 	down := servers(nil)
 	down[0].Running = false

@@ -122,7 +122,7 @@ func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs)
 const annotationPods = "redis.middleware.hc.cn/pods"
 
 // livePods returns the number of pods of a shard's StatefulSet, or 0 without one. For a parked cluster it returns the number before
-// the parking. Otherwise, if the record is lost, the shard would be removed.
+// the parking: with 0, the shard would be removed if the record is lost.
 func livePods(rc *redisv1.RedisCluster, shard int, in reconcile.Inputs) (int, error) {
 	set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
 	if set == nil || err != nil {

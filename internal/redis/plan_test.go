@@ -289,7 +289,7 @@ func TestMistakes(t *testing.T) {
 		"old version":  {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: the oldest supported version is 6.2. Set this field to a supported version, such as 7.0.15"},
 		"own variable": {"pod: [{env: [{name: POD_IP, value: a}]}]", reconcile.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
 		"many large pods": {"replicas: 300\npodTemplate: {metadata: {annotations: {a: " + strings.Repeat("x", 4000) + "}}}", reconcile.ReasonInvalidSpec,
-			"bytes together with spec.pod, and may have at most 3495 for 150 shards: shorten both fields, or lower spec.replicas"},
+			"bytes together with spec.pod, but may have at most 3495 for 150 shards: shorten both fields, or lower spec.replicas"},
 		"unknown field":  {"podTemplate: {spec: {hostnames: a}}", reconcile.ReasonInvalidSpec, `spec.podTemplate.spec.hostnames: unknown field: there is no such field; did you mean 'hostname'?`},
 		"own annotation": {"pod: [{annotations: {d3os-product.com.d3os/ticket: a}}]", reconcile.ReasonInvalidSpec, "spec.pod[0].annotations: annotations of d3os-product.com.d3os"},
 		"unknown field of backups": {

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of a RedisCluster. It needs the right to finalizers because the API server may check it when owner
+// The operator writes only the status of a RedisCluster. It needs the right to finalizers because the API server may check that right when owner
 // references are set. A pod is deleted so that its StatefulSet replaces it.
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters/status,verbs=patch

@@ -36,7 +36,7 @@ func TestNotes(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{}": "", "{replicas: 6}": "", "{replicas: 0}": "", "{pod: [{affinity: {podAntiAffinity: {}}}]}": "",
 		"{replicas: 1}": "one pod owns all slots, which suits development only",
-		"{replicas: 3}": "3 of 3 shards have no replica: their slots are not served while their pod does not run, and their data is lost with its volume",
+		"{replicas: 3}": "3 of 3 shards have no replica: their slots are not served while their pod does not run, and the data of such a shard is lost with the volume of its pod",
 		"{replicas: 5}": "1 of 3 shards have no replica",
 		"{pod: [{affinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}]}": "is used as the field of that name in nodeAffinity",
 		"{" + storage + "}":                        "storage 20Gi is the size of each volume",

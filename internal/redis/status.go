@@ -268,7 +268,7 @@ func (v *view) refusing() string {
 	return strings.Join(all, "; ")
 }
 
-// kept names the pod whose volume has the most former files. The sizes are from the start of the servers.
+// kept names the pod whose volume has the most former files. The sizes were measured when the servers started.
 func (v *view) kept() []string {
 	var kept []database.Kept
 	for i := range v.observed.Nodes {

@@ -68,7 +68,7 @@ func statusKind(t *testing.T) *Kind {
 	return &Kind{planner: testPlanner(t)}
 }
 
-// The status names the volume with the most former files before they fill it.
+// The status names the volume with the most former files, before these files fill the volume.
 func TestKeptFilesAreNamed(t *testing.T) {
 	t.Parallel()
 	k := statusKind(t)

@@ -32,12 +32,12 @@ type planned struct {
 	// Copied reports whether pods read the operator's copy of the user's Secret.
 	Copied bool
 	Shards []int
-	// Settings are those settings in the file for the start of servers that can be changed on running servers.
+	// Settings are the settings that can be changed on running servers. Servers also read them from a file at their start.
 	Settings map[string]string
 	Agents   agents
 	// Formed and Restored are set only for a cluster with spec.restoreFrom. Formed reports whether the cluster has
 	// begun: from then on, no pod restores the backup. Restored reports whether the cluster is formed: from then on,
-	// its pods need no store.
+	// its pods need no backup store.
 	Formed, Restored bool
 	// Parked reports whether the StatefulSets have no pods.
 	Parked bool
@@ -118,7 +118,7 @@ func checkPods(spec *redisv1.RedisClusterSpec, shards int) error {
 	if err != nil || shards <= fewShards || len(data)*shards <= heaviestPods {
 		return err
 	}
-	return render.FieldError("spec.podTemplate", "has %d bytes together with spec.pod, and may have at most %d for %d shards: shorten both fields, or lower spec.replicas",
+	return render.FieldError("spec.podTemplate", "has %d bytes together with spec.pod, but may have at most %d for %d shards: shorten both fields, or lower spec.replicas",
 		len(data), heaviestPods/shards, shards)
 }
 

@@ -157,7 +157,7 @@ func TestChanges(t *testing.T) {
 	s.start()
 	s.create("replicas: 1")
 	t.Logf("one member after %.1f s", s.ready(1).Seconds())
-	defer why.StaysWell(t, suite.Config, mysqlv1.GroupVersion.WithKind("MySQLCluster"), s.Namespace, name, "commits wait for five seconds")()
+	defer why.StaysWell(t, suite.Config, mysqlv1.GroupVersion.WithKind("MySQLCluster"), s.Namespace, name, "commits have waited for five seconds")()
 	writer := s.write()
 	for _, c := range []struct {
 		what, spec string

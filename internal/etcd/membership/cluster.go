@@ -15,7 +15,7 @@ type cluster struct {
 
 	pods   map[int]*Pod
 	claims map[int]*Claim
-	strays map[int]*Claim // claims with data of another cluster that no pod uses; they are not in claims
+	strays map[int]*Claim // claims that no pod uses and that have data of another cluster; claims does not contain them
 
 	ids      []ID // IDs of clusters in pods, claims and the record, without duplicates
 	id       ID   // 0 while unknown
@@ -31,7 +31,7 @@ type cluster struct {
 
 	alarmed   bool // the alarm CORRUPT is raised
 	agreed    bool // a quorum has the same keys, although the alarm is raised
-	good, bad []ID // voters with these keys, and voters with other keys
+	good, bad []ID // voters with the keys of the quorum, and voters with other keys
 
 	phase    string // phase of the step; the rule that returns the step sets it
 	ongoing  bool   // the step also occurs in other changes: while a member is added, replaced or upgraded
@@ -113,8 +113,8 @@ func (c *cluster) identify() {
 	}
 }
 
-// readList reads the member list. If a quorum confirms members, it uses the list of the confirmed member that has
-// applied most. Without a quorum, it uses the list of the member that has applied most.
+// readList reads the member list. It uses the list of the member with the highest applied index. If a quorum has
+// confirmed the reads of some members, only these members count.
 func (c *cluster) readList() {
 	var best *Answer
 	for i := range c.Pods {
@@ -214,8 +214,8 @@ func (c *cluster) planned() int {
 // isEmpty reports whether the agent in a pod reports that its volume has no data.
 func (p *Pod) isEmpty() bool { return p.Report != nil && p.Report.Volume == VolumeEmpty }
 
-// losesData reports whether a pod loses data with its claim: the claim is being deleted, and its data may be needed.
-// The data is not needed if the agent reports an empty volume, or if a quorum has removed the member.
+// losesData reports whether needed data would be lost with a pod: the pod's claim is being deleted, and the data may be
+// needed. The data is not needed if the agent reports an empty volume, or if a quorum has removed the member.
 func (c *cluster) losesData(ordinal int) bool {
 	p, claim := c.pods[ordinal], c.claims[ordinal]
 	if p == nil || claim == nil || !claim.Terminating || p.isEmpty() {

@@ -80,7 +80,7 @@ func (c *cluster) await(verdict Verdict) []Step {
 	for _, s := range c.voters {
 		if verdict == Complete && !s.pod.Ready {
 			c.ongoing = true
-			return c.wait(phase, "%s answers and is not ready: the Service sends no requests to it", s.name())
+			return c.wait(phase, "%s answers, but is not ready: the Service sends no requests to it", s.name())
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func (c *cluster) whyLeaving() string {
 	}
 	text := fmt.Sprintf("the claims of %s are being deleted: their data would be lost with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain. ", strings.Join(leaving, ", "))
 	if len(c.voters) > len(leaving) || len(c.voters) > 2 {
-		return text + "Make a backup, then delete one of these pods at a time, when all other members are well: the deleted pod comes back with a new volume, and copies the data from them"
+		return text + "Make a backup, then delete one of these pods at a time, when all other members are well: the deleted pod comes back with a new volume, and copies the data from the other members"
 	}
 	return text + "Make a backup, and restore it into a new cluster"
 }

@@ -113,9 +113,9 @@ func TestDecide(t *testing.T) {
 		"corrupt, another minor is wanted":            {then(neverStarted, func(s *scene) { s.want.Version, s.view.Pods[2].Outdated = "3.7.3", false }), Degraded, ActionWait, "CORRUPT"},
 		"corrupt, and a learner copied from somebody": {func(s *scene) { corrupt(2, 8, 7, 7)(s); learner(nil, &Answer{Learner: true, Applied: 100})(s) }, Degraded, ActionRemove, "remove the learner p-3"},
 		"corrupt, another revision":                   {func(s *scene) { corrupt(2, 7, 7, 7)(s); s.view.Pods[2].Answer.Hash.Revision = 40 }, Degraded, ActionRemove, "remove p-2"},
-		"the pods are not ready":                      {func(s *scene) { s.view.Pods[1].Ready = false }, Complete, ActionWait, "p-1 answers and is not ready"},
+		"the pods are not ready":                      {func(s *scene) { s.view.Pods[1].Ready = false }, Complete, ActionWait, "p-1 answers, but is not ready"},
 		"crashing, as nothing healthy runs its revision": {func(s *scene) { s.down(1); s.crashing(1, time.Hour); s.view.Pods[1].Revision = "new" }, Degraded, ActionWait,
-			"p-1 ends again and again, and is not replaced: no healthy member runs its revision"},
+			"p-1 keeps exiting (no answer within 2s), and is not replaced: no healthy member runs the same revision"},
 		"crashing, as one healthy member runs its revision": {then(func(s *scene) { s.down(1); s.crashing(1, time.Hour) }, func(s *scene) { s.view.Pods[1].Revision, s.view.Pods[2].Revision = "new", "new" }),
 			Degraded, ActionRemove, "remove p-1"},
 		"claims are being deleted":                 {func(s *scene) { s.leaves(0, 1, 2) }, Complete, ActionWait, "the claims of p-0, p-1, p-2 are being deleted: their data would be lost with these pods"},
@@ -252,9 +252,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// In addition to any other step, the operator marks a claim with the end of its member's data: the other step may keep
-// failing. It does not mark the claim of that step. It marks none if the cluster has no quorum, or if two clusters
-// exist.
+// In addition to any other step, the operator writes the last log entry of a member's data to the member's claim,
+// because the other step may keep failing. It does not write to the claim that the other step changes. It writes to no
+// claim if the cluster has no quorum, or if two clusters exist.
 func TestPositionsAreMarkedNextToAnyStep(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -382,7 +382,7 @@ func TestNextVersion(t *testing.T) {
 	}
 }
 
-// The message begins with the pod and its problem, within 120 bytes. The rest follows.
+// The message begins with the pod and its problem, cut to 120 characters. The rest follows.
 func TestCauseComesFirst(t *testing.T) {
 	t.Parallel()
 	out := "CrashLoopBackOff: container etcd ended with exit code 137 (OOMKilled)"

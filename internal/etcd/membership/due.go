@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// due returns the first step that has not failed recently. For each skipped step, it adds a note. The note begins with
-// the cause, because the column MESSAGE is short. So a step that keeps failing blocks no other step, and is repeated
-// when its delay is over.
+// due returns the first step that has not failed recently. So a step that keeps failing blocks no other step. A skipped
+// step is repeated when its delay is over. For each skipped step, due adds a note, which begins with the cause of the
+// failure, because the column MESSAGE is short.
 func (c *cluster) due(candidates []Step) []Step {
 	for _, step := range candidates {
 		if step.Action == ActionWait && step.Message == "" {

@@ -61,7 +61,7 @@ func TestExplorePairs(t *testing.T) {
 					t.Log(line)
 				}
 				if len(e.harm) > 0 {
-					t.Error("the operator did harm, or did not find back")
+					t.Error("the operator did harm, or did not repair the cluster")
 				}
 				t.Logf("%d states, at most %d passes until all was well", len(e.how), e.longest)
 			})

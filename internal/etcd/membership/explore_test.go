@@ -275,12 +275,12 @@ func (e *exploration) settles(begin numbered) {
 			if possible {
 				e.wellOr(begin, w, decision)
 			} else if w.members != members && begin.recorded && !begin.quorate() {
-				e.fail(begin, "the quorum is lost, and members were changed")
+				e.fail(begin, "the quorum is lost, but members were changed")
 			}
 			break
 		}
 		if step == 399 {
-			e.fail(begin, "it goes on for ever, now with: "+decision.Model.Reason)
+			e.fail(begin, "the operator never stops running steps, now with: "+decision.Model.Reason)
 			return
 		}
 	}
@@ -312,13 +312,13 @@ func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
 	if w.replicas == 0 {
 		for i := range w.pods {
 			if w.pods[i].phase != none {
-				e.fail(begin, "it is parked, and pods run")
+				e.fail(begin, "the cluster is parked, but pods run")
 			}
 		}
 		return
 	}
 	if !decision.Model.Settled || all != w.replicas || run != w.replicas {
-		e.fail(begin, fmt.Sprintf("it comes to rest with %d of %d voters, and %d are wanted: %s, %s; %s", run, all, w.replicas,
+		e.fail(begin, fmt.Sprintf("it comes to rest with %d of %d voters, but %d are wanted: %s, %s; %s", run, all, w.replicas,
 			decision.Model.Verdict, decision.Model.Reason, describe(w)))
 	}
 }
@@ -441,7 +441,7 @@ func TestExplore(t *testing.T) {
 				t.Log(line)
 			}
 			if len(e.harm) > 0 {
-				t.Error("the operator did harm, or did not find back")
+				t.Error("the operator did harm, or did not repair the cluster")
 			}
 			t.Logf("%d states, at most %d passes until all was well", len(e.how), e.longest)
 		})

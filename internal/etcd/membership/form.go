@@ -44,7 +44,7 @@ func (c *cluster) form() []Step {
 }
 
 // remember records facts that could otherwise only be guessed: the ID of the cluster, and the number of pods with data.
-// The latter is needed if the resource was recreated and its claims were retained.
+// This number is needed if a user has created the resource again over retained claims.
 func (c *cluster) remember() []Step {
 	replicas := c.Record.Replicas
 	if c.Record.Cluster == 0 && replicas <= 1 {
@@ -54,7 +54,7 @@ func (c *cluster) remember() []Step {
 			}
 		}
 	}
-	for _, s := range c.members { // also from a list that no quorum confirms, because a pod too many does no harm
+	for _, s := range c.members { // also from a list that no quorum confirms, because an extra pod does no harm
 		replicas = max(replicas, s.ordinal+1)
 	}
 	version := c.Record.Version
@@ -84,8 +84,8 @@ func (c *cluster) remember() []Step {
 	return c.do(c.creating(), Step{Action: ActionRecord, Record: &record, Was: c.Record}, "record that this is cluster %s, with %d pods", c.id, replicas)
 }
 
-// scheme returns the scheme in the members' peer URLs, or else the recorded scheme. It is stored with the next change
-// of the record.
+// scheme returns the scheme in the members' peer URLs, or else the recorded scheme. The next change of the record stores
+// the scheme.
 func (c *cluster) scheme() string {
 	for _, s := range c.members {
 		if s.ordinal >= 0 {
@@ -193,7 +193,7 @@ func (c *cluster) markClaim(s *memberState, mark Mark) Step {
 	return Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: s.place()}
 }
 
-// unblock replaces two kinds of pods that cannot start and run no etcd:
+// unblock replaces two kinds of pods in which etcd does not run and cannot start:
 //
 //   - pods of an old revision, because a revision that does not start must not block the rollout of its fix;
 //   - pods whose claim is being deleted and whose data is not needed, because they would wait forever.

@@ -38,7 +38,7 @@ func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	case report.Volume == VolumeForeign && report.Owner != "":
 		return swapped, s.pod.trouble()
 	case report.Volume == VolumeForeign:
-		return swapped, "its volume has data that is not this operator's"
+		return swapped, "its volume has data that this operator did not write"
 	case report.Outdated != "" && (report.Member == 0 || report.Member == s.ID):
 		return lost, "its volume has an older state: " + report.Outdated
 	case report.Member == 0 || report.Member == s.ID:
@@ -46,7 +46,7 @@ func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	case c.member(report.Member) != nil:
 		return swapped, fmt.Sprintf("its volume has the data of member %s", report.Member)
 	case !c.proven:
-		return unknown, fmt.Sprintf("its volume has the data of member %s, and no quorum can confirm whether that member was removed", report.Member)
+		return unknown, fmt.Sprintf("its volume has the data of member %s, but no quorum can confirm whether that member was removed", report.Member)
 	default:
 		return lost, fmt.Sprintf("its volume has the data of member %s, which was removed", report.Member)
 	}
@@ -73,7 +73,7 @@ func (c *cluster) whyLost() string {
 	}
 	need := quorum(len(c.voters))
 	if len(answering) >= need {
-		return fmt.Sprintf("%d of %d voters answer and do not agree on a leader yet", len(answering), len(c.voters))
+		return fmt.Sprintf("%d of %d voters answer, but do not agree on a leader yet", len(answering), len(c.voters))
 	}
 	text := fmt.Sprintf("%s (%d of %d voters answer, a quorum is %d)", strings.Join(trouble, "; "), len(answering), len(c.voters), need)
 	if len(c.voters)-gone >= need {
@@ -93,7 +93,7 @@ func (c *cluster) advice() string {
 		return ""
 	}
 	text := ": the data of too many members is lost. Restore a backup into a new cluster, or continue with the data of one member: set spec.recovery.from to " +
-		strings.Join(names, " or ") + " (or Best) and spec.recovery.token to a new value. Writes that this member has not received are lost then"
+		strings.Join(names, " or ") + " (or Best) and spec.recovery.token to a new value. Writes that the chosen member has not received are lost"
 	if token := c.want.Recovery.Token; token != "" && c.isUsed(token) {
 		text += fmt.Sprintf(". The token %s was used before", token)
 	}
@@ -128,7 +128,7 @@ func (c *cluster) whySilent() string {
 	switch {
 	case gone == replicas:
 		c.stuck, c.dataLost = true, true
-		return fmt.Sprintf("the volumes of all %d members are empty, and cluster %s had data. Restore from a backup, or begin with an empty cluster: "+
+		return fmt.Sprintf("the volumes of all %d members are empty, but cluster %s had data. Restore from a backup, or begin with an empty cluster: "+
 			"set spec.recovery.from to Empty and spec.recovery.token to a new value", replicas, c.id)
 	case gone+old+silent == replicas && silent < quorum(replicas):
 		c.stuck, c.dataLost = true, true
@@ -140,12 +140,12 @@ func (c *cluster) whySilent() string {
 	return "no member answers: " + strings.Join(trouble, "; ")
 }
 
-// isOld reports whether a pod's volume has older data of the cluster than its member had last.
+// isOld reports whether the agent in a pod reports outdated data of the cluster.
 func (p *Pod) isOld(cluster ID) bool {
 	return p.Report != nil && p.Report.Volume == VolumeData && p.Report.Outdated != "" && p.Report.Cluster == cluster
 }
 
-// isSilent reports whether etcd runs in a pod on data of the cluster, and does not answer.
+// isSilent reports whether etcd runs in a pod on data of the cluster, but does not answer.
 func (p *Pod) isSilent(cluster ID) bool {
 	return p.Answer == nil && p.Report == nil && p.Watched != nil && p.Watched.Volume == VolumeData && p.Watched.Cluster == cluster
 }
@@ -257,7 +257,7 @@ func (c *cluster) recover() []Step {
 			}, "begin the recovery %s: continue with the data of %s", consent.Token, p.Name)
 		}
 	}
-	return c.blocked("the recovery waits: spec.recovery.from is %s, and no member of that name answers", consent.From)
+	return c.blocked("the recovery waits: spec.recovery.from is %s, but no member of that name answers", consent.From)
 }
 
 func nameOf(p *Pod, ordinal int) string {
@@ -300,7 +300,7 @@ func (c *cluster) endForce(but *Pod) (steps []Step) {
 		case p == but || p.Terminating || !IsForce(p.Ticket) || p.isEmpty():
 		case c.losesData(p.Ordinal):
 			c.stuck = true
-			return append(steps, c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to continue alone, and its claim is being deleted", p.Name)...)
+			return append(steps, c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to continue alone, but the claim of this pod is being deleted", p.Name)...)
 		default:
 			steps = append(steps, c.do(PhaseRecovering, p.deletePod(), "delete pod %s: the previous recovery allowed it to continue alone, and the deletion ends that permission", p.Name)...)
 		}

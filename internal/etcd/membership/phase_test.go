@@ -191,8 +191,8 @@ func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 	}
 }
 
-// A recovery may continue with a pod that was about to be removed for a smaller cluster. Then the record gets the
-// number of pods that includes this pod, so that the StatefulSet does not remove it.
+// A recovery may continue with a pod that was about to be removed for a smaller cluster. In that case, the recorded
+// number of pods includes this pod, so that the StatefulSet does not remove the pod.
 func TestRecoveryKeepsThePodOfTheSurvivor(t *testing.T) {
 	t.Parallel()
 	s := newScene()
@@ -224,8 +224,9 @@ func TestReplacedPodNeedsTheMemberList(t *testing.T) {
 	}
 }
 
-// A claim that is being deleted with data of a removed member does not keep a cluster from being parked. The new
-// learner at that ordinal must not have started, because it has data otherwise.
+// A claim that is being deleted does not keep a cluster from being parked if its data belongs to a removed member. If
+// a new learner has started at that ordinal, the claim does keep the cluster from being parked, because the volume has
+// the learner's data.
 func TestLearnerWithoutDataKeepsNoClaim(t *testing.T) {
 	t.Parallel()
 	for name, started := range map[string]string{"never started": "", "started": "p-3"} {

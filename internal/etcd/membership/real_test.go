@@ -42,7 +42,7 @@ type etcdProcess struct {
 	dir     string
 }
 
-// leaveToVerify skips a test of the gate that needs a real etcd.
+// leaveToVerify skips a test that needs a real etcd if go test has the flag -short.
 func leaveToVerify(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -161,7 +161,7 @@ func (r *processes) list(w *world) (string, error) {
 		}
 		list := key(r.named(found))
 		if said != "" && list != said {
-			return "", fmt.Errorf("one says %q, another one %q", said, list)
+			return "", fmt.Errorf("one voter returns %q, another one %q", said, list)
 		}
 		said = list
 	}
@@ -203,8 +203,8 @@ func (r *processes) until(what string, holds func() error) {
 }
 
 // Plain etcd loses an acknowledged write: on an empty volume, it starts as its former member, and votes. The agent
-// prevents that (test/etcdcluster, TestDataOfThePast). If a later version of etcd refuses to start, this test fails. It
-// tests only etcd, so the gate omits it.
+// prevents that (test/etcdcluster, TestDataOfThePast). If a later version of etcd refuses to start, this test fails. The
+// test concerns only etcd, so the gate omits the test.
 func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -224,8 +224,8 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 			return err
 		})
 	}
-	// Before the second member is killed, it must know the cluster's version: otherwise the third cannot rejoin. After
-	// that, the member's log certainly has all entries that were committed before the member's last write.
+	// Before the second member is killed, it must have received the cluster's version: otherwise the third member cannot
+	// rejoin. It must also have the last write: only then does its log certainly have all earlier entries.
 	put("first")
 	r.until("the second member knows the version of the cluster", func() error {
 		version, err := http.Get("http://" + r.ips[1] + ":2379/version")

@@ -23,7 +23,7 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	}
 	// If no healthy member runs the same revision, the revision may be the cause: its image, a flag, or a limit.
 	if !slices.ContainsFunc(c.healthyBut(s), func(other *memberState) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
-		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the pod template may be wrong (%s). "+
+		c.blocked("%s keeps exiting (%s), and is not replaced: no healthy member runs the same revision, so the pod template may be wrong. "+
 			"Revert the last change of the spec; or, if the volume is damaged, delete the pod of this member and its claim", s.name(), s.pod.trouble())
 		return "", ""
 	}
@@ -135,7 +135,7 @@ func (c *cluster) startLearner(phase string, s *memberState) []Step {
 		return c.startUnseen(phase, s)
 	case p.Report.Volume == VolumeForeign:
 		c.stuck = true
-		return c.wait(PhaseFailed, "%s cannot join: its volume has data that is not this operator's. Empty the volume, or delete the claim and the pod", p.Name)
+		return c.wait(PhaseFailed, "%s cannot join: its volume has data that this operator did not write. Empty the volume, or delete the claim and the pod", p.Name)
 	case p.Report.Damage != "" && c.want.ReplaceAfter > 0:
 		return c.do(phase, c.remove(s, nil), "remove the learner %s: its data is damaged: %s", p.Name, p.Report.Damage)
 	case p.Report.Volume == VolumeData && (p.Report.Member == s.ID || p.Report.Member == 0):
@@ -202,7 +202,7 @@ func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	}
 }
 
-// inside reports whether a higher ordinal has a voter. If so, this ordinal had a voter before, too.
+// inside reports whether a higher ordinal has a voter. If so, this ordinal also had a voter before.
 func (c *cluster) inside(ordinal int) bool {
 	for _, s := range c.voters {
 		if s.ordinal > ordinal {
@@ -246,8 +246,8 @@ func (c *cluster) isFree(ordinal int) bool {
 	return s == nil || s.Learner && s.Name == "" && s.answer == nil
 }
 
-// clearLeaving replaces the pods whose claims are being deleted with the data of removed members, because such claims
-// keep a cluster from being parked.
+// clearLeaving replaces a pod if its claim is being deleted and the claim's data belongs to a removed member. Such a claim
+// would keep the cluster from being parked.
 func (c *cluster) clearLeaving() (steps []Step) {
 	for ordinal := range MaxReplicas {
 		if claim := c.claims[ordinal]; c.proven && claim != nil && claim.Terminating && c.isFree(ordinal) {
@@ -273,7 +273,7 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 	}
 	if p != nil && p.Report != nil && p.Report.Volume == VolumeForeign {
 		c.stuck = true
-		return c.blocked("%s is not used: its volume has data that is not this operator's. Empty the volume, or delete the claim and the pod", p.Name)
+		return c.blocked("%s is not used: its volume has data that this operator did not write. Empty the volume, or delete the claim and the pod", p.Name)
 	}
 	owner := c.ownerOf(p, claim)
 	if owner == 0 || c.member(owner) != nil {

@@ -35,7 +35,7 @@ func (c *cluster) model(verdict Verdict) Model {
 		c.note("etcd %s is known to be broken: %s. Set spec.version to %s", m.Version, text, cmp.Or(lastPatch(minor(m.Version), c.want.Path), "a newer patch"))
 	}
 	if c.want.Replicas > 0 && c.want.Replicas%2 == 0 {
-		c.note("%d members survive the loss of no more than %d do: an odd number is better", c.want.Replicas, c.want.Replicas-1)
+		c.note("%d members tolerate no more failures than %d members: an odd number is better", c.want.Replicas, c.want.Replicas-1)
 	}
 	return m
 }

@@ -7,9 +7,9 @@ import "slices"
 
 // roll replaces one pod of an old revision at a time, while every voter is healthy. Followers come first. Then the
 // leader transfers the leadership, and is replaced. A voter that does not answer comes before all others, because its
-// replacement loses nothing. A voter that does not trust exactly the certificate authorities in its Secrets counts as
-// one of an old revision. Before the next pod, all other pods must have been ready for WellFor, so that a failing
-// change affects only one member.
+// replacement loses nothing. If a voter does not trust exactly the certificate authorities in its Secrets, its pod counts
+// as a pod of an old revision. Before a pod is replaced, all other pods must have been ready for WellFor, so that a
+// failing change affects only one member.
 func (c *cluster) roll() (steps []Step) {
 	failed := c.failed()
 	switch {
@@ -53,8 +53,8 @@ func (c *cluster) roll() (steps []Step) {
 	}
 }
 
-// outdated returns the voters whose pods must be replaced. If the data of such a voter would not be safe, it adds a
-// note instead.
+// outdated returns the voters whose pods must be replaced. It omits a voter whose data would not be safe, and adds a
+// note about that voter instead.
 func (c *cluster) outdated() (found []*memberState) {
 	for _, s := range c.voters {
 		switch {
@@ -62,7 +62,7 @@ func (c *cluster) outdated() (found []*memberState) {
 		case c.losesData(s.ordinal):
 			c.blocked("%s is not replaced by a pod of the latest revision: its claim is being deleted", s.name())
 		case s.answer != nil && s.claim != nil && (s.claim.Member != s.ID || s.claim.Cluster != c.id):
-			c.blocked("%s is not replaced by a pod of the latest revision: its claim is not marked with the member of its data yet", s.name())
+			c.blocked("%s is not replaced by a pod of the latest revision yet: the annotations of its claim do not name member %s of cluster %s as the owner of the data", s.name(), s.ID, c.id)
 		default:
 			found = append(found, s)
 		}
@@ -198,7 +198,7 @@ func (c *cluster) upgrade() []Step {
 		}
 	}
 	if next == c.Record.Version {
-		return c.blocked("all pods are of the latest revision, and run etcd %s instead of %s: check which version spec.image has", lowest, next)
+		return c.blocked("all pods are of the latest revision, but run etcd %s instead of %s: check which version spec.image has", lowest, next)
 	}
 	return c.record(PhaseUpgrading, func(r *Record) { r.Version = next }, "bring etcd from %s to %s", lowest, next)
 }

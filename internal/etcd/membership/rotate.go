@@ -39,8 +39,8 @@ func (s *memberState) trustsFormer() bool {
 	return s.answer != nil && s.answer.Trust != nil && !s.answer.Trust.Latest
 }
 
-// refuses reports whether a member refuses certificates of the authorities in the Secrets. It would also refuse a new
-// pod, whose certificate they have signed.
+// refuses reports whether a member refuses certificates of the authorities in the Secrets. Such a member would also
+// refuse a new pod, because these authorities have signed the new pod's certificate.
 func (s *memberState) refuses() bool {
 	return s.answer != nil && s.answer.Trust != nil && s.answer.Trust.Refuses
 }

@@ -49,9 +49,9 @@ func (c *cluster) grow() []Step {
 	return c.add(PhaseScaling, k)
 }
 
-// add adds a member at an ordinal in two passes. First it adds the pod: a pod that cannot be scheduled must not change
-// the member list. When that pod waits with an empty volume, it adds the learner. While the pod is missing, later rules
-// run.
+// add adds a member at an ordinal in two steps. The first step adds the pod: a pod that cannot be scheduled must not
+// change the member list. The second step adds the learner when that pod waits with an empty volume. Until then, later
+// rules run.
 func (c *cluster) add(phase string, ordinal int) []Step {
 	planned := c.planned()
 	p := c.pods[ordinal]
@@ -145,7 +145,7 @@ func (c *cluster) retire() []Step {
 
 // moveLeader returns steps that transfer the leadership to a healthy member, best first: a wanted member, then one of
 // the latest revision, then the lowest ordinal. Members in same are omitted, because they wait for the same step as the
-// leader. If those steps keep failing, the leadership would otherwise alternate between them.
+// leader. If that step kept failing on each of these members, the leadership would alternate between them.
 func (c *cluster) moveLeader(phase string, from *memberState, why string, same ...*memberState) (steps []Step) {
 	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] || slices.Contains(same, s) })
 	switch {

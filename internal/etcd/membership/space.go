@@ -44,10 +44,10 @@ func (c *cluster) space() []Step {
 		return c.do(PhaseDegraded, Step{Action: ActionCompact, Via: asked.place(), Revision: asked.answer.Revision},
 			"drop the history before revision %d: the space is used up", asked.answer.Revision)
 	}
-	// Under the alarm, members report too little unused space, so a low threshold is used. It does not select a file
-	// that was just rewritten or a small file.
+	// Under the alarm, members report too little unused space, so a low threshold is used. A small file and a file that
+	// was just rewritten stay below the threshold.
 	const unused, atLeast = 3, 2 << 20 // percent, bytes
-	if steps := c.defragAbove(PhaseDegraded, unused, atLeast, "the space is used up"); len(steps) > 0 {
+	if steps := c.defragAbove(PhaseDegraded, unused, atLeast, "because the space is used up"); len(steps) > 0 {
 		return steps
 	}
 	for _, s := range c.voters {

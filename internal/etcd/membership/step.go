@@ -15,7 +15,7 @@ type Action string
 // The actions of steps. Each has one effect, which the next view shows.
 const (
 	ActionWait        Action = "Wait"        // no effect; Message names the awaited condition
-	ActionRecord      Action = "Record"      // write Record; the next plan follows it: it adds or removes pods, or changes their version
+	ActionRecord      Action = "Record"      // write Record; the next plan has the recorded number of pods and the recorded version
 	ActionMarkClaim   Action = "MarkClaim"   // annotate the claim of Ordinal with Mark
 	ActionTicket      Action = "Ticket"      // annotate Pod with Ticket
 	ActionAddLearner  Action = "AddLearner"  // Via adds a learner at PeerURL
@@ -28,7 +28,7 @@ const (
 	ActionCompact     Action = "Compact"     // Via drops the history before Revision
 	ActionDefrag      Action = "Defrag"      // Via rewrites its database file
 	ActionDisarm      Action = "Disarm"      // Via ends Alarm
-	ActionRotate      Action = "Rotate"      // begin the phase after Authorities in the replacement of certificate authorities
+	ActionRotate      Action = "Rotate"      // end the phase Authorities of the replacement of certificate authorities, and begin the next phase
 	ActionAppend      Action = "Append"      // Via appends an entry without effect to the log
 )
 
@@ -57,7 +57,7 @@ type Step struct {
 	// Healthy are members that must answer immediately before the side effect.
 	Healthy []Place
 	// Evidence is the kind of proof that the data of a wanted member cannot be used. Right before the removal of the
-	// member, Pod is queried for that proof again. It is empty if the member is not wanted.
+	// member, Pod is queried for that proof again. Evidence is empty if the member is not wanted.
 	Evidence Evidence
 	// Compared are the voters whose keys are compared again before the side effect.
 	Compared []Place

@@ -15,9 +15,9 @@ var leastBefore = map[string]string{"3.6": "3.5.32"}
 
 // unproven maps a minor version to the reason why members are not upgraded to it. 3.5 writes versions and addresses of
 // members to the log in a form that 3.6 can read and 3.7.3 cannot. A member removes these entries from its log when it
-// saves a snapshot, after 10,000 writes. Only the member's disk shows whether it has saved one.
+// saves a snapshot, after 10,000 writes. Only the member's disk shows whether the member has saved a snapshot.
 var unproven = map[string]string{
-	"3.7": "a member of 3.7 may not start with the log that it had at 3.6, and cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
+	"3.7": "3.7 may be unable to read the log that a member wrote with 3.6, and the member cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
 }
 
 // NextVersion returns the next version on the way from one version of etcd to another. In general, this is the last
@@ -62,7 +62,7 @@ type fault struct{ from, to, text string }
 
 // faults are the releases of etcd that the etcd project warns against.
 var faults = []fault{
-	{"3.4.0", "3.4.13", "a cluster that has had a learner cannot continue from one member after it lost its quorum"},
+	{"3.4.0", "3.4.13", "after a loss of the quorum, a cluster that has had a learner cannot continue from one member"},
 	{"3.5.0", "3.5.4", "members may come to have different data without any sign of it"},
 	{"3.5.5", "3.5.19", "a member that was promoted to a voter may be a learner again after the upgrade to 3.6"},
 	{"3.6.0", "3.6.2", "members may crash after a member was replaced"},

@@ -107,7 +107,7 @@ type Failure struct {
 }
 
 // Record holds decisions that the plan follows. It is stored as an annotation on a planned object, which lives as long as the resource.
-// Claims outlive it.
+// Claims outlive the resource.
 type Record struct {
 	// Cluster is the ID of the cluster, since its first observation. 0: no cluster was formed yet.
 	Cluster ID `json:"cluster,omitempty"`
@@ -230,7 +230,7 @@ type Pod struct {
 	// Watched is the agent's report while etcd runs without answering. (etcd answers no client until it has found a quorum.)
 	Watched *Report
 	Answer  *Answer // of etcd; nil if it does not answer
-	// Kept is the size in MiB of former data that the volume keeps for people; 0 if unknown.
+	// Kept is the size in MiB of former data, which stays on the volume until a user removes it; 0 if unknown.
 	Kept int64
 }
 
@@ -248,7 +248,8 @@ type Claim struct {
 	MarkedFor time.Duration
 	// Tokens are the tokens of the cluster's recoveries, separated by spaces.
 	Tokens string
-	// Malformed describes an annotation that is not in the operator's format; empty for none. The data may then belong to any member.
+	// Malformed describes an annotation that is not in the operator's format; empty for none. If an annotation is malformed, Cluster and
+	// Member are 0, and the data may belong to any member.
 	Malformed string
 	// ResourceVersion is the resource version of the observed claim.
 	ResourceVersion string
@@ -291,7 +292,7 @@ type Report struct {
 	Owner string
 	// Waiting names the condition for which the agent waits.
 	Waiting string
-	// Kept is the size in MiB of former data that the volume keeps for people.
+	// Kept is the size in MiB of former data, which stays on the volume until a user removes it.
 	Kept int64
 }
 
@@ -306,9 +307,9 @@ func (r *Report) reason() string {
 	return ""
 }
 
-// isExplained reports whether Kubernetes, a container or the agent reports why etcd does not answer. The agent reports
-// it for data on which it does not start etcd. isExplained returns false for a pod that is being deleted, because etcd
-// closes connections when it shuts down.
+// isExplained reports whether Kubernetes, a container or the agent reports a reason why etcd does not answer. The agent
+// reports a reason if it does not start etcd on the data. isExplained returns false for a pod that is being deleted,
+// because etcd closes connections when it shuts down.
 func (p *Pod) isExplained() bool {
 	if p == nil {
 		return false

@@ -137,7 +137,7 @@ func (w *world) agent(p *mPod, v *mVolume, place int8) error {
 		default:
 			p.phase, p.as = running, v.data
 			if m := w.member(v.data); v.old && m != nil && !m.learner {
-				return fmt.Errorf("member %d votes, and lacks what it has acknowledged", m.id)
+				return fmt.Errorf("member %d votes, but lacks what it has acknowledged", m.id)
 			}
 		}
 		return nil

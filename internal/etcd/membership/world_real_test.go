@@ -25,7 +25,7 @@ type pair struct {
 	most     int // maximum number of voters at a time
 }
 
-// The model behaves like etcd. (1) If etcd makes a requested change, the model makes it, too, and then both have the
+// The model behaves like etcd. (1) If etcd makes a requested change, the model also makes it, and then both have the
 // same members and quorum: so the exploration omits no possible event. (2) If etcd refuses a change for a moment, it
 // makes the change later, once all members run: so the exploration waits for no impossible event. The members must
 // elect a leader within 500 ms. A busy machine is slower, so the gate omits this test.

@@ -30,8 +30,8 @@ func (t *executor) addLearner(ctx context.Context) error {
 	})
 }
 
-// lagEntries is the maximum number of log entries that a learner may lack when it becomes a voter. etcd itself requires
-// that a learner has nine tenths of the log, as the leader knows it. lagEntries is checked on the learner itself.
+// lagEntries is the maximum number of log entries that a learner may lack when it becomes a voter. etcd itself only
+// requires that the learner has nine tenths of the log according to the leader. The operator also queries the learner.
 const lagEntries = 5000
 
 func (t *executor) promote(ctx context.Context) error {

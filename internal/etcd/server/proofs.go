@@ -53,7 +53,7 @@ func (t *executor) isExpected(report *membership.Report, answer *membership.Answ
 	return id != 0 && slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == id })
 }
 
-// proveUseless proves that the evidence against the data of a member, for which the member is removed, still holds.
+// proveUseless proves that the evidence for the removal of a member still holds: the member's data cannot be used.
 func (t *executor) proveUseless(ctx context.Context) error {
 	if t.Step.Evidence == "" {
 		return nil // the member is not wanted, or is a learner
@@ -119,8 +119,8 @@ func (t *executor) proveSame(ctx context.Context) error {
 	return nil
 }
 
-// proveStays proves that no needed data is lost if a pod is deleted. One of these must hold: its claim is not being
-// deleted, its volume is empty, or a quorum has removed the member that owns the data.
+// proveStays proves that no needed data is lost if a pod is deleted. One of these must hold: the pod's claim is not being
+// deleted, the volume is empty, or a quorum has removed the member that owns the data.
 func (t *executor) proveStays(ctx context.Context, report *membership.Report, answer *membership.Answer) error {
 	leaving, err := t.Kubernetes.Leaving(ctx, t.Step.Ordinal)
 	if err != nil || !leaving {

@@ -91,7 +91,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 	}
 	answer.Trust = s.trust(ctx, access, pod.IP)
 	pod.Answer = answer
-	// While etcd answers, its watcher also answers, at once, if a NetworkPolicy lets the operator in.
+	// While etcd answers, the agent's watcher also answers, and without a delay, unless a NetworkPolicy blocks the operator.
 	late := time.AfterFunc(watcherPatience, stop)
 	defer late.Stop()
 	if both.Wait(); watched != nil {
@@ -115,7 +115,7 @@ func (s *Servers) describe(access Access, err error) string {
 		return "no answer within " + s.options.ReadTimeout.String()
 	}
 	if needsAccount(err) {
-		return "etcd's own authentication is on, and the operator has no account: run etcdctl auth disable"
+		return "etcd's own authentication is on, but the operator has no account: run etcdctl auth disable"
 	}
 	text := err.Error()
 	if found := tlsError.FindStringSubmatch(text); found != nil {
@@ -131,7 +131,7 @@ func (s *Servers) describe(access Access, err error) string {
 var tlsError = regexp.MustCompile(`(remote error: )?tls: (?:failed to verify certificate: )?([^"]*)`)
 
 // isUntrusted reports whether the operator or a member refuses the certificate of the other. It returns false for an
-// expired certificate: clients cannot use the member then either.
+// expired certificate, because then clients cannot use the member either.
 func isUntrusted(err error) bool {
 	return tlsError.MatchString(err.Error()) && !strings.Contains(err.Error(), "certificate has expired")
 }

@@ -97,8 +97,8 @@ func named(access Access) []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithAuthority(access.TLS.ServerName)}
 }
 
-// dial returns a client of the etcd in one pod. It sends nothing. The caller closes the client. Requests must use the returned context:
-// they then fail immediately if nothing listens. Without that, gRPC would retry until the deadline.
+// dial returns a client of the etcd in one pod. It sends nothing. The caller closes the client. Requests must use the returned context, so
+// that they fail immediately if nothing listens. With another context, gRPC would retry until the deadline.
 func (s *Servers) dial(ctx context.Context, access Access, ip string) (*clientv3.Client, context.Context, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	dialer := &net.Dialer{Timeout: s.options.ReadTimeout}

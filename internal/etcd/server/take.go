@@ -38,7 +38,7 @@ type Kubernetes interface {
 	Ticket(ctx context.Context, pod membership.Place, ticket string) error
 	DeletePod(ctx context.Context, pod membership.Place) error
 	DeleteClaim(ctx context.Context, ordinal int, at membership.ClaimAt) error
-	// Rotate begins the phase after phase in the replacement of certificate authorities.
+	// Rotate ends the given phase of the replacement of certificate authorities, and begins the next phase.
 	Rotate(ctx context.Context, phase membership.AuthorityPhase) error
 	// Scale lowers the replicas of the StatefulSet.
 	Scale(ctx context.Context, pods int) error

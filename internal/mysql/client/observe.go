@@ -136,7 +136,7 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 }
 
 // judgeCommits sets whether commits of a primary wait or are blocked, from the agent's report. An older agent does not
-// report this. Then judgeCommits compares the executed transactions in two answers of the agent.
+// report this: judgeCommits then compares the executed transactions in two answers of the agent.
 func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, now time.Time) {
 	if m.Running && s.Commits != "" {
 		if m.Busy = s.Commits == mysqlmember.CommitsBusy; m.Busy {
@@ -161,7 +161,8 @@ func (o *Observer) isUseless(s *mysqlmember.State, isConnected, isRefused bool) 
 	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
 }
 
-// lasts reports whether is has been true for at least the time long. since stores when is became true.
+// lasts reports whether a condition has been true for at least the duration long. is reports whether the condition is
+// true now. since stores the time at which the condition became true.
 func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	switch {
 	case !is:

@@ -103,7 +103,7 @@ func (v *view) reportBackups(known *mysqlv1.BackupStatus, c reconcile.Conditions
 	}
 	result.Since = v.since(result)
 	if recoverable != nil && recoverable.Good && result.Since != nil {
-		recoverable.Message += fmt.Sprintf("; those before %s are in the backups of the former single server", result.Since.UTC().Format(time.RFC3339))
+		recoverable.Message += fmt.Sprintf("; points in time before %s are in the backups of the former single server", result.Since.UTC().Format(time.RFC3339))
 	}
 	healthy.Set(c, backupv1.ConditionBackupHealthy)
 	recoverable.Set(c, mysqlv1.ConditionRecoverable)

@@ -108,8 +108,8 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	return change(mysqlv1.PhaseDegraded)
 }
 
-// changeWaits is the time for which commits may wait during a change without another phase. The voters reconnect within
-// that time.
+// changeWaits is the time for which commits may wait during a change before the phase becomes Unavailable. The voters
+// usually reconnect within that time.
 const changeWaits = 30 * time.Second
 
 // unwritable returns the phase while commits wait or are impossible.
@@ -175,7 +175,7 @@ func (v *view) available(c reconcile.Conditions) {
 	}
 	switch {
 	case len(foreign) > 0:
-		c.While(mysqlv1.ConditionQuarantined, true, mysqlv1.ReasonForeignVolume, "the volumes of "+strings.Join(foreign, ", ")+" have data of another member: the operator does not change them")
+		c.While(mysqlv1.ConditionQuarantined, true, mysqlv1.ReasonForeignVolume, "the volumes of "+strings.Join(foreign, ", ")+" have data of another member: the operator does not change these volumes")
 	default:
 		isErrant := v.decided.Model.State == replication.StateErrant && r.Formed
 		c.While(mysqlv1.ConditionQuarantined, isErrant, mysqlv1.ReasonSetAside, v.decided.Model.Message)

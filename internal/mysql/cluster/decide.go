@@ -77,8 +77,8 @@ func pace(state replication.State) time.Duration {
 	return whileWaiting
 }
 
-// note stores the failure of a step for the status. It does not return it as an error: the controller would then wait
-// longer after each failure, and would detect a lost primary late.
+// note stores the failure of a step for the status. It returns only the error ErrNotHeld. After another error, the
+// controller would wait longer with each failure, and would detect a lost primary late.
 func (m *memory) note(err error, now time.Time) error {
 	switch {
 	case err == nil:

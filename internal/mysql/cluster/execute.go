@@ -92,7 +92,7 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	return now, nil
 }
 
-// patiently lets a slow member answer, because a step of a failover requires that the primary does not answer.
+// patiently returns the full time of a query. A primary that answers slowly is not lost, and must not be replaced.
 func patiently(int) time.Duration { return client.LookTime }
 
 // named returns the ordinals of the members that a step's facts are about, without duplicates. The primary is always

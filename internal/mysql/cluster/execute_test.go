@@ -240,12 +240,12 @@ func TestChangedFactsRefuse(t *testing.T) {
 			assert.NilError(t, b.api.Create(t.Context(), pod))
 		}, "member 1 has changed"},
 		"the server started again": {order(replication.ActionFollow, 1), func(_ *testing.T, b *bench) { b.agents.answers[1].Instance = "later" }, "member 1 has changed"},
-		"the primary answers":      {promote, func(*testing.T, *bench) {}, "Silent does not hold"},
+		"the primary answers":      {promote, func(*testing.T, *bench) {}, `the fact "Silent" is no longer proven`},
 		"the primary answers slowly": {promote, func(_ *testing.T, b *bench) {
 			b.agents.needs = map[int]time.Duration{0: 500 * time.Millisecond}
-		}, "Silent does not hold"},
-		"the voter is behind": {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, "HasLog does not hold"},
-		"the primary has it":  {errant, func(*testing.T, *bench) {}, "Errant does not hold"},
+		}, `the fact "Silent" is no longer proven`},
+		"the voter is behind": {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, `the fact "HasLog" is no longer proven`},
+		"the primary has it":  {errant, func(*testing.T, *bench) {}, `the fact "Errant" is no longer proven`},
 	} {
 		b := newBench(t, recorded)
 		c.change(t, b)

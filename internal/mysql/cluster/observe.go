@@ -150,9 +150,9 @@ func isDown(live *corev1.Pod) bool {
 // ticketWait is the suffix of the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
-// explain replaces the problem of a pod from Kubernetes with the report of its agent: the agent runs if it answers, so
-// an earlier end of its container is no problem. If the agent does not answer because of a wrong certificate, that is
-// the problem.
+// explain replaces the problem that Kubernetes reports for a pod with the report of the pod's agent. An agent that answers
+// runs, so an earlier end of its container is not a problem any more. If the agent does not answer because of a wrong
+// certificate, the certificate is the problem of the pod.
 func (obs *Observation) explain(name string) {
 	for i, m := range obs.Members {
 		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem
@@ -172,7 +172,8 @@ func (obs *Observation) explain(name string) {
 	}
 }
 
-// isServed reports whether the recorded primary serves as recorded.
+// isServed reports whether the recorded primary accepts writes in the recorded epoch, and waits for the recorded number
+// of acknowledgements.
 func (obs *Observation) isServed() bool {
 	for i, m := range obs.Members {
 		if m.Identity == obs.Record.Primary && obs.Record.Formed {

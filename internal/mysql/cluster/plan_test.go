@@ -73,7 +73,7 @@ func TestManifests(t *testing.T) {
 }
 
 // Pods restore a backup until the record shows that the database was formed. Pods that start later have no access to
-// the store.
+// the backup store.
 func TestBirth(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "backup")
@@ -220,7 +220,7 @@ func TestSecretsStay(t *testing.T) {
 		_, err = testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), bare.Unlabelled(name))
 		assert.ErrorContains(t, err, "Secret "+name+" exists, but its labels do not name MySQLCluster db")
 	}
-	now = now.Add(database.LeafLife) // the certificate is due, and the authority is not
+	now = now.Add(database.LeafLife) // the certificate is due to be renewed, but the authority is not
 	renewed, err := secrets(t, p, mc, live, true)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, renewed["db-ca"].Object["data"], first["db-ca"].Object["data"])

@@ -54,8 +54,8 @@ func maxLag(spec *mysqlv1.MySQLClusterSpec) int {
 	return int(lag / time.Second)
 }
 
-// wanted returns the desired state of the running database. If spec.failover is Manual, the user replaces a lost primary by setting the
-// name of another member.
+// wanted returns the desired state of the running database. If spec.replication.failover is Manual, the user replaces a lost primary by
+// setting spec.replication.primary to the ordinal of another member.
 func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Want {
 	r := &mc.Spec.Replication
 	obs := replication.Want{

@@ -141,7 +141,7 @@ const longestAccounts = 300
 func (v *view) notes() (notes []string) {
 	for i := range v.observed.Members {
 		if m := v.observed.Members[i]; m.Answers && m.Identity == v.observed.Record.Primary && v.observed.Looks[i].Answer.Accounts != "" {
-			notes = append(notes, "accounts are not as declared: "+health.Clip(v.observed.Looks[i].Answer.Accounts, longestAccounts))
+			notes = append(notes, "accounts differ from the spec: "+health.Clip(v.observed.Looks[i].Answer.Accounts, longestAccounts))
 		}
 		if full := v.observed.Looks[i].Answer.Full; full != "" && v.observed.Members[i].Answers {
 			notes = append(notes, fmt.Sprintf("%s: %s", database.PodName(v.mc.Name, v.observed.Members[i].Ordinal), full))
@@ -177,7 +177,7 @@ func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.
 	return decided.Model.State == replication.StateHealthy && obs.isServed() && obs.notReady() < 0
 }
 
-// notReady returns the ordinal of a pod whose agent answers and that no Service selects yet, or -1.
+// notReady returns the ordinal of an existing pod that is not ready, or -1.
 func (obs *Observation) notReady() int {
 	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
@@ -249,7 +249,7 @@ func (v *view) waitsFor() string {
 		}
 	}
 	if ordinal := v.observed.notReady(); ordinal >= 0 {
-		return fmt.Sprintf("%s answers and is not ready: no Service sends requests to it", database.PodName(v.mc.Name, ordinal))
+		return fmt.Sprintf("%s answers, but is not ready: no Service sends requests to it", database.PodName(v.mc.Name, ordinal))
 	}
 	return "waiting for pods"
 }

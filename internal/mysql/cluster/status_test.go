@@ -121,7 +121,7 @@ func TestRest(t *testing.T) {
 	assert.Equal(t, status.Message, "db-0 is the primary of 3 members; db-2: no space left")
 	s.answers[2].Full, s.answers[0].Accounts, s.answers[1].Accounts = "", "read the secret reporter: it is empty", "of the time as primary"
 	_, status = s.pass(0)
-	assert.Equal(t, status.Message, "db-0 is the primary of 3 members; accounts are not as declared: read the secret reporter: it is empty")
+	assert.Equal(t, status.Message, "db-0 is the primary of 3 members; accounts differ from the spec: read the secret reporter: it is empty")
 	s.answers[0].Accounts, s.answers[1].Kept, s.answers[2].Kept = "", 12, 9
 	_, status = s.pass(0)
 	assert.Equal(t, status.Message, before.Message)
@@ -184,12 +184,12 @@ func TestTrouble(t *testing.T) {
 			s.answers[1].State.ReadTo.Offset = 9
 		}, 1, "Degraded Record: voters [2] are removed: the other voters have all transactions", false},
 		"the primary is gone, and replicas hear it": {func(s *scene) { delete(s.answers, 0) }, 3,
-			"Unavailable PrimaryUnseen: member 0 does not answer the operator, and member 1 still receives from it", false},
+			"Unavailable PrimaryUnseen: member 0 does not answer the operator, but member 1 still receives from it", false},
 		"the primary is gone": {func(s *scene) { s.loses(0) }, 3, "Recovering Promise: member 1 promises epoch 4", false},
 		"failover is manual": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover = mysqlv1.FailoverManual
-		}, 3, "Unavailable PrimaryLost: member 0 is lost, and spec.replication.failover is Manual: to promote another member, set that field to Automatic", true},
+		}, 3, "Unavailable PrimaryLost: member 0 is lost, but spec.replication.failover is Manual: to promote another member, set that field to Automatic", true},
 		"failover is manual, and another is named": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover, s.mc.Spec.Replication.Primary = mysqlv1.FailoverManual, ptr.To(int32(2))
@@ -206,7 +206,7 @@ func TestTrouble(t *testing.T) {
 		}, 3, "Lost WaitingForConsent: the data of members 0 and 1 is lost, with transactions that possibly no other member has: " +
 			"to continue without the lost transactions, set spec.replication.acceptLoss to 3-7-00000000", true},
 		"the record is lost": {func(s *scene) { s.record = replication.Record{} }, 3,
-			"Failed RecordLost: member 1 has data, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup", true},
+			"Failed RecordLost: member 1 has data, but there is no record of a primary: restore the ConfigMap with the record, or restore a backup", true},
 		"both copies are gone": {func(s *scene) {
 			s.record.Voters, s.record.Acknowledgements, s.answers = nil, 0, map[int]*mysqlmember.Answer{0: answer(0)}
 			s.answers[0].State.Demands, s.answers[0].State.Cut = 0, []int{1, 2}
@@ -362,8 +362,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// Voters reconnect during a change, and commits wait for them. The phase names the change if they wait for at most half
-// a minute.
+// Voters reconnect during a change, and commits wait for the voters. If commits wait for at most half a minute, the phase
+// still names the change.
 func TestCommitsWaitInAChange(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)

@@ -30,7 +30,7 @@ func Decide(want Want, o Observation) Decision {
 		return c.finish(c.say(StateParked, "no member is wanted: the volumes keep their data"))
 	case c.isOlder() != nil:
 		m := c.isOlder()
-		return c.finish(c.say(StateRecordLost, "the record has revision %d, and member %d has an order of revision %d: restore the latest record, or restore a backup",
+		return c.finish(c.say(StateRecordLost, "the record has revision %d, but member %d has an order of revision %d: restore the latest record, or restore a backup",
 			c.record.Revision, m.Ordinal, m.Revision))
 	case !c.record.Formed:
 		if d := c.broken(); d != nil {
@@ -48,8 +48,8 @@ func Decide(want Want, o Observation) Decision {
 	return c.finish(c.say(StateHealthy, ""))
 }
 
-// isOlder returns a member that has accepted an order with a higher revision than the record has, or nil. Then a user
-// may have restored an older record, whose voters may lack acknowledged transactions.
+// isOlder returns a member that has accepted an order with a higher revision than the revision of the record, or nil. If
+// there is such a member, a user may have restored an older record, whose voters may lack acknowledged transactions.
 func (c *cluster) isOlder() *Member {
 	for _, m := range c.members {
 		if c.record.Formed && m.Answers && m.Volume != VolumeForeign && m.Revision > c.record.Revision {
@@ -130,7 +130,7 @@ func (c *cluster) form() *Decision {
 	var proof []Proof
 	for _, m := range c.members[1:] {
 		if m.Answers && m.Volume != VolumeEmpty {
-			return c.say(StateRecordLost, "member %d has data, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup", m.Ordinal)
+			return c.say(StateRecordLost, "member %d has data, but there is no record of a primary: restore the ConfigMap with the record, or restore a backup", m.Ordinal)
 		}
 		if !m.Answers {
 			return c.say(StateFresh, "waiting for the agent of member %d: the content of its volume is not known", m.Ordinal)
@@ -142,16 +142,16 @@ func (c *cluster) form() *Decision {
 	case !first.Answers:
 		return c.say(StateFresh, "waiting for the agent of member 0")
 	case first.Volume == VolumeEmpty && (first.Promised != 0 || first.Revision != 0):
-		return c.say(StateRecordLost, "member 0 was a member before, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup")
+		return c.say(StateRecordLost, "member 0 was a member before, but there is no record of a primary: restore the ConfigMap with the record, or restore a backup")
 	case first.Volume == VolumeSingle:
 		return c.adopt(first, proof)
 	case first.Volume == VolumeEmpty && c.want.Adopt != "":
-		return c.say(StateRecordLost, "member 0 lacks the data of the former single server (mark %s): put its volume under the claim", c.want.Adopt)
+		return c.say(StateRecordLost, "member 0 lacks the data of the former single server (mark %s): put that server's volume under the claim", c.want.Adopt)
 	case first.Volume == VolumeEmpty:
 		step := Step{Action: ActionTicket, Member: first, Ticket: SeedTicket, Proof: append(proof, Proof{Member: first, Fact: FactEmpty})}
 		return c.do(StateFresh, step, "member 0 creates the first data: no volume has data")
 	case first.Volume != VolumeOwn || first.Promised != 0 || first.Revision != 0:
-		return c.say(StateRecordLost, "member 0 was a member before, and there is no record of a primary: restore the ConfigMap with the record, or restore a backup")
+		return c.say(StateRecordLost, "member 0 was a member before, but there is no record of a primary: restore the ConfigMap with the record, or restore a backup")
 	case !first.Running:
 		return c.say(StateFresh, "member 0 creates the first data")
 	}
@@ -163,7 +163,7 @@ func (c *cluster) form() *Decision {
 // adopt makes the data of a single server the data of the first member. No other member may have data.
 func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 	if c.want.Adopt == "" || first.Mark != c.want.Adopt {
-		return c.say(StateRecordLost, "member 0 has the data of another server (mark %s, and not %q)", first.Mark, c.want.Adopt)
+		return c.say(StateRecordLost, "member 0 has the data of another server (mark %s instead of %q)", first.Mark, c.want.Adopt)
 	}
 	step := Step{Action: ActionTicket, Member: first, Ticket: AdoptTicket(first.Mark), Proof: append(proof, Proof{Member: first, Fact: FactSingle})}
 	return c.do(StateFresh, step, "member 0 takes over the data of the former single server")
@@ -241,8 +241,8 @@ func (c *cluster) servers(p Member, cut []int) map[int]string {
 }
 
 // admit sends the new revision to the replicas when a primary without voters is about to demand an acknowledgement. The
-// replicas must have it before the primary: otherwise the primary would refuse them, and commits would wait until they
-// reconnect.
+// replicas must have this revision before the primary has it: otherwise the primary would refuse the replicas, and
+// commits would wait until the replicas reconnect.
 func (c *cluster) admit(p Member) *Decision {
 	if p.Epoch != c.record.Epoch || p.Demands > 0 || c.record.Acknowledgements == 0 || len(c.record.Voters) > 0 {
 		return nil

@@ -37,7 +37,7 @@ func (c *cluster) lost(format string, args ...any) *Decision {
 			}
 		}
 		if len(left) == 0 {
-			return c.say(StateLost, "the loss is accepted, and no member has a copy: restore a backup")
+			return c.say(StateLost, "the loss is accepted, but no member has a copy: restore a backup")
 		}
 	}
 	if len(left) > 0 && best == nil {

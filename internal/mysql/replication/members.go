@@ -12,7 +12,7 @@ import (
 )
 
 // voterBad removes a voter that is bad or must leave, so that commits do not depend on it. At this point, the record's
-// primary already serves as recorded.
+// primary already accepts writes with the recorded settings.
 func (c *cluster) voterBad() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -116,7 +116,7 @@ func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	for _, id := range good {
 		m := c.at(id.Ordinal)
 		if !m.usable() || !c.follows(m) || m.ReadTo.Before(p.CutEnd) {
-			return c.say(state, "voter %d receives what the primary wrote before it refused voters %v", id.Ordinal, cutVoters)
+			return c.say(state, "voter %d still receives what the primary wrote before the primary refused voters %v", id.Ordinal, cutVoters)
 		}
 		proof = append(proof, Proof{Member: m, Fact: FactHasLog, Position: p.CutEnd})
 	}
@@ -133,8 +133,8 @@ func (c *cluster) followsOther(m Member) bool {
 	return m.Role == RoleReplica && m.SourceServer != "" && m.SourceServer != c.record.Primary.Server
 }
 
-// waitsForCopy handles a primary that needs an acknowledgement and has no voter. It waits if a member can become a
-// voter. Otherwise it lets the primary continue alone, if the spec permits that.
+// waitsForCopy handles a primary that needs an acknowledgement but has no voter. If a member can become a voter, commits
+// wait for that member. Otherwise the primary continues alone, if the spec permits that.
 func (c *cluster) waitsForCopy(p Member) *Decision {
 	if c.mostVoters(p) > 0 {
 		for _, m := range c.others() {
@@ -157,15 +157,15 @@ func isErrant(m, primary Member) bool {
 	return !primary.Executed.Contains(others)
 }
 
-// cannotFollow reports whether a member can never get all transactions from the primary. There are two cases. The
-// member is not connected, and the primary has removed some of them from its logs. Or the member's own server has
-// written some, and a replica skips those.
+// cannotFollow reports whether a member can never get all missing transactions from the primary. There are two cases:
+// the member is not connected, and the primary has removed missing transactions from its logs; or the member's own server
+// has written missing transactions, which a replica skips.
 func (c *cluster) cannotFollow(m, primary Member) bool {
 	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
 }
 
-// lacksOwn reports whether this member lacks transactions that its own server has written and another member has. This proves that its
-// volume was restored to an older state: a server writes each transaction to its disk before it sends the transaction.
+// lacksOwn reports whether this member lacks transactions that its own server has written and that another member has. Such transactions
+// prove that this member's volume was reset to an older state: a server writes each transaction to its disk before it sends the transaction.
 func (m Member) lacksOwn(other Member) bool {
 	own := maps.Clone(other.Received)
 	maps.DeleteFunc(own, func(source string, _ []interval) bool { return !isFrom(source, m.Server) })
@@ -179,7 +179,7 @@ func isFrom(source, server string) bool {
 
 // errant makes a member copy the primary's data (rejoin) in three cases: it has transactions that the primary lacks, it
 // can never follow the primary, or it can never apply what it received. If only its relay log is damaged, it receives
-// those transactions again (renew).
+// the transactions of the relay log again (renew).
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -223,13 +223,13 @@ func (c *cluster) rejoin(m, p Member, hasMore, isBehind bool) *Decision {
 	return c.do(state, step, "member %d %s: its data is set aside, and it joins again", m.Ordinal, cause)
 }
 
-// renew makes a member drop a relay log that it cannot read, and receive those transactions again. That is safe because
+// renew makes a member drop a relay log that it cannot read, and receive the log's transactions again. That is safe because
 // the member is not a voter, and the primary has all transactions that the member received.
 func (c *cluster) renew(m, p Member) *Decision {
 	step := c.order(ActionFollow, m)
 	step.Source, step.Renew, step.Personal = p.Identity, true, p.Orders >= personalOrders
 	step.Proof = []Proof{{Member: m, Fact: FactDamaged}, {Member: p, Fact: FactServes}}
-	return c.do(StateJoining, step, "member %d cannot read its relay log: it receives the transactions again that it has not applied", m.Ordinal)
+	return c.do(StateJoining, step, "member %d cannot read its relay log: it again receives the transactions that it has not applied", m.Ordinal)
 }
 
 // join copies data to members without data, and makes members with data follow.
@@ -250,7 +250,7 @@ func (c *cluster) join() *Decision {
 			continue
 		}
 		if c.want.WhenAlone != Write && p.Waiting > 0 && len(c.record.Voters) == 0 && !slices.ContainsFunc(c.others(), c.follows) {
-			return c.say(StateBlocked, "commits wait for a copy, and no copy can be made while commits wait: set spec.replication.whenAlone to Write")
+			return c.say(StateBlocked, "commits wait for a copy, but no copy can be made while commits wait: set spec.replication.whenAlone to Write")
 		}
 		if m.isJoining(p.Identity) {
 			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d", m.Ordinal, p.Ordinal))
@@ -279,7 +279,7 @@ func (c *cluster) isCopied(p Member) bool {
 	})
 }
 
-// grow makes a member that has caught up a voter.
+// grow makes a member a voter when the member has caught up.
 func (c *cluster) grow() *Decision {
 	p, answers := c.primary()
 	if !answers || len(c.record.Voters) >= c.mostVoters(p) {
@@ -338,7 +338,7 @@ func (c *cluster) blocked() *Decision {
 	}
 	for _, m := range c.voterMembers() {
 		if c.follows(m) {
-			return c.do(StateBlocked, c.order(ActionHeartbeat, p), "commits wait for five seconds, and voter %d is connected: a row is written to wake it", m.Ordinal)
+			return c.do(StateBlocked, c.order(ActionHeartbeat, p), "commits have waited for five seconds, but voter %d is connected: a row is written to wake the voter", m.Ordinal)
 		}
 	}
 	return c.say(StateBlocked, "commits wait: no voter is connected")

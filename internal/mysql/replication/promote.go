@@ -46,7 +46,7 @@ func (c *cluster) switching() *Decision {
 }
 
 // keep records the promised epoch for the present primary, which answers and has all acknowledged transactions. The
-// promises that were made refuse only its old epoch.
+// members that have promised this epoch refuse only orders of older epochs.
 func (c *cluster) keep(p Member, epoch int64) *Decision {
 	next := c.record.next()
 	next.Epoch = epoch
@@ -79,9 +79,9 @@ func (c *cluster) switchover() *Decision {
 	to := c.at(ordinal)
 	switch {
 	case !to.usable() || !c.record.IsVoter(to.Identity) || to.Bad || !c.follows(to) || !to.CaughtUp:
-		return c.say(StateSwitchWanted, "spec wants member %d as the primary: waiting until it is a voter that has caught up", ordinal)
+		return c.say(StateSwitchWanted, "member %d must become the primary: waiting until it is a voter that has caught up", ordinal)
 	case len(c.voterMembers()) < len(c.record.Voters) || p.Waiting > 0:
-		return c.say(StateSwitchWanted, "spec wants member %d as the primary: waiting until all voters are well and no commit waits", to.Ordinal)
+		return c.say(StateSwitchWanted, "member %d must become the primary: waiting until all voters are well and no commit waits", to.Ordinal)
 	}
 	step := c.order(ActionDemote, p)
 	step.Epoch++
@@ -89,8 +89,8 @@ func (c *cluster) switchover() *Decision {
 	return c.do(StateSwitchWanted, step, "member %d stops being the primary, so that member %d can become the primary", p.Ordinal, to.Ordinal)
 }
 
-// promote makes one of the voters that have promised the primary. It must have all transactions that any of them has
-// received.
+// promote makes a voter the primary. The voter must have promised the epoch, and must have all transactions that any of
+// the promised voters has received.
 func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	best := promised[0]
 	to, isWanted := c.target()
@@ -147,19 +147,19 @@ func (c *cluster) primaryLost() *Decision {
 		if gone {
 			return c.lost("member %d was the only member, and its data is lost: restore a backup, or accept the loss", p.Ordinal)
 		}
-		return c.say(StateQuorumLost, "member %d does not answer, and no other member has all transactions that it acknowledged", p.Ordinal)
+		return c.say(StateQuorumLost, "member %d does not answer, and no other member is known to have all acknowledged transactions", p.Ordinal)
 	}
 	voters := c.voterMembers()
 	for _, m := range voters {
 		if !gone && c.follows(m) {
-			return c.say(StatePrimaryUnseen, "member %d does not answer the operator, and member %d still receives from it", p.Ordinal, m.Ordinal)
+			return c.say(StatePrimaryUnseen, "member %d does not answer the operator, but member %d still receives from it", p.Ordinal, m.Ordinal)
 		}
 	}
 	if len(voters) < needed {
 		return c.quorumLost(needed)
 	}
 	if c.want.Manual {
-		return c.say(StatePrimaryLost, "member %d is lost, and spec.replication.failover is Manual: to promote another member, set that field to Automatic", p.Ordinal)
+		return c.say(StatePrimaryLost, "member %d is lost, but spec.replication.failover is Manual: to promote another member, set that field to Automatic", p.Ordinal)
 	}
 	d := c.promise(voters[0], c.record.Epoch+1)
 	d.Step.Proof = []Proof{{Member: p, Fact: FactSilent}}
@@ -185,7 +185,8 @@ func (c *cluster) ahead(p Member) *Member {
 	return nil
 }
 
-// quorumLost describes the facts and promises that are missing for a promotion.
+// quorumLost names the voters that must answer before a member can be promoted. If the data of too many voters is lost,
+// it describes that loss instead.
 func (c *cluster) quorumLost(needed int) *Decision {
 	var missing, lost []string
 	for _, id := range c.record.Voters {

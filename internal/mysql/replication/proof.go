@@ -10,14 +10,14 @@ import "fmt"
 func (s Step) Prove(now Observation) error {
 	c := &cluster{record: now.Record, members: now.Members}
 	if now.Record.Revision != s.basis() {
-		return fmt.Errorf("the record has revision %d, and the step was decided on revision %d", now.Record.Revision, s.basis())
+		return fmt.Errorf("the record now has revision %d, but the decision for the step was based on revision %d", now.Record.Revision, s.basis())
 	}
 	if m := c.at(s.Member.Ordinal); s.Action != ActionRecord && !m.isSame(s.Member) {
 		return fmt.Errorf("member %d has changed: its pod or its data was replaced, or its server was restarted", s.Member.Ordinal)
 	}
 	for _, p := range s.Proof {
 		if !c.holds(p) {
-			return fmt.Errorf("member %d: %s does not hold any more", p.Member.Ordinal, p.Fact)
+			return fmt.Errorf("member %d: the fact %q is no longer proven", p.Member.Ordinal, p.Fact)
 		}
 	}
 	return nil

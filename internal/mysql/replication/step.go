@@ -76,15 +76,15 @@ const (
 	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
 	FactSilent   Fact = "Silent"   // it does not answer, or its data is lost
 	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
-	FactBehind   Fact = "Behind"   // it has no such transaction, and lacks one that the primary's logs do not have any more
-	FactDamaged  Fact = "Damaged"  // it can never apply what it received, and the primary has all of that
+	FactBehind   Fact = "Behind"   // it has no transaction that the primary lacks, and can never get all transactions from the primary
+	FactDamaged  Fact = "Damaged"  // it can never apply the transactions that it received, and the primary has all of these
 	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
 )
 
 // State is the state of the database.
 type State string
 
-// The states of a database, as in the decision table of the design (mysql-ha).
+// The states of a database.
 const (
 	StateFresh         State = "Fresh"         // nothing was formed
 	StateRecordLost    State = "RecordLost"    // data exists, but its latest record does not: a user must act
@@ -101,7 +101,7 @@ const (
 	StateJoining       State = "Joining"       // a member copies the data, or starts to follow
 	StateGrowing       State = "Growing"       // a member becomes a voter
 	StateBlocked       State = "Blocked"       // commits wait
-	StateSwitchWanted  State = "SwitchWanted"  // the user wants another primary
+	StateSwitchWanted  State = "SwitchWanted"  // another member must become the primary
 	StateRolling       State = "Rolling"       // pods are replaced by new ones, one at a time
 	StateParked        State = "Parked"        // the user wants no member
 	StateHealthy       State = "Healthy"

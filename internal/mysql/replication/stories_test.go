@@ -57,8 +57,8 @@ func (s *teller) happens(lines ...string) {
 	}
 }
 
-// move applies the first move that is accepts. If there is none and faults is true, it applies the first such fault. It
-// reports whether it found one.
+// move applies the first move for whose name the function is returns true. If there is no such move and faults is true,
+// it applies the first such fault. It reports whether it applied a move or a fault.
 func (s *teller) move(is func(how string) bool, faults bool) (moved bool) {
 	now := s.world
 	visit := func(how string, next world, harm string) {

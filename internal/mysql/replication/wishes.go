@@ -146,8 +146,8 @@ func (c *cluster) roll() *Decision {
 	return nil
 }
 
-// target returns the member that must become the primary. The user names it. Or the primary must leave, or is the last
-// outdated member: then any suitable voter is the target.
+// target returns the member that must become the primary. This is the member that the user names. If the primary must
+// leave, or is the last outdated member, it may also be any suitable voter.
 func (c *cluster) target() (ordinal int, isWanted bool) {
 	p := c.at(c.record.Primary.Ordinal)
 	isLastToRoll := p.Outdated && c.want.Replicas > 1 && len(c.record.Voters) >= c.mostVoters(p) && c.unsettled(p.Ordinal) == nil // all others were restarted, and vote again

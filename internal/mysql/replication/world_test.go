@@ -261,7 +261,7 @@ func (w *world) busy() (o Observation, is bool) {
 func (w *world) needless(s *Step) string {
 	m, p := &w.members[s.Member.Ordinal], &w.members[w.record.primary.ordinal]
 	if s.Action == ActionTicket && strings.HasPrefix(s.Ticket, "join:") && m.server != 0 && !m.torn && m.received&^p.written == 0 {
-		return fmt.Sprintf("the data of member %d is set aside, and the primary has all of it", s.Member.Ordinal)
+		return fmt.Sprintf("the data of member %d is set aside, although the primary has all of it", s.Member.Ordinal)
 	}
 	return ""
 }

@@ -39,7 +39,8 @@ func refused(r *rig, owner, target *rigNode, next func() (string, int)) {
 }
 
 // The operator ends at each command of a move back, while clients delete and write keys. In some cases, the owner or
-// the target restarts. Then the next operator leaves each key only on its owner, with the last acknowledged write.
+// the target restarts. After the next operator has finished the move back, each key is only on its owner, with the last acknowledged
+// write.
 func TestMoveBackIsBrokenOffAtEachCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)

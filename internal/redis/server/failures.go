@@ -29,8 +29,8 @@ const (
 // wholeStep is the slot number of a failure that concerns the whole step, not a single slot.
 const wholeStep = -1
 
-// failureKey identifies a failed step on a pod. into is true if the target accepts no keys at all: then all moves to
-// that target wait.
+// failureKey identifies a failed step on a pod. into is true if the target accepts no keys at all. In that case, all
+// moves to that target wait.
 type failureKey struct {
 	action topology.Action
 	mode   string

@@ -68,7 +68,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// scan follows an answer through RESP 2 and 3.
+// scan parses the next part of an answer in RESP 2 or 3, and returns an error if the answer exceeds a limit.
 func (c *conn) scan(p []byte) error {
 	if c.bytes += len(p); c.bytes > maxBytes {
 		return fmt.Errorf("%w: more than %d bytes", ErrTooMuch, maxBytes)

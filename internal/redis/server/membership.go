@@ -29,7 +29,7 @@ func (t *executor) setEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "SET-CONFIG-EPOCH", t.Step.Epoch})
 }
 
-// bumpEpoch gives a master the highest config epoch unless it has it already, so that all nodes accept its slots.
+// bumpEpoch gives a master a new highest config epoch, unless it already has the highest, so that all nodes accept its slots.
 func (t *executor) bumpEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "BUMPEPOCH"})
 }
@@ -108,8 +108,8 @@ func (t *executor) replicate(ctx context.Context) error {
 	return err
 }
 
-// admit enables replication between nodes of a shard. The pods of each shard have a separate replication user (start.sh): a replica cannot
-// copy from a node of another shard that has taken over its master's address. On a new node the user is disabled.
+// admit enables replication between nodes of a shard. The pods of each shard have a separate replication user (start.sh). So if a node of
+// another shard takes over the address of a master, the master's replicas cannot copy from that node. On a new node the user is disabled.
 func (t *executor) admit(ctx context.Context, links ...*link) error {
 	users := make([]string, len(links))
 	for i, l := range links {

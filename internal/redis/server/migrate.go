@@ -17,8 +17,8 @@ import (
 // bytesAtOnce limits the bytes of one round of MIGRATE, if it has more than one key: both nodes serve no clients during a round.
 const bytesAtOnce = 32 << 20
 
-// drain moves the keys of open slots in rounds. Each round moves Pipeline keys of each of several slots, and reads the next ones. It
-// returns the slots that have no keys left, which are not all slots if the time limit was reached.
+// drain moves the keys of open slots in rounds. Each round moves at most Pipeline keys, of one slot or of several, and then reads the next
+// keys of these slots. drain returns the slots that have no keys left. If the time limit was reached, other slots still have keys.
 func (m *mover) drain(ctx context.Context, slots []int) ([]int, error) {
 	keys := map[int][]any{}
 	if err := m.ask(ctx, slots, keys); err != nil {
@@ -125,7 +125,7 @@ func (m *mover) pack(ctx context.Context, on *link, slots []int, keys map[int][]
 
 // The scripts of dropDuplicates, for an importing target after ASKING.
 const (
-	// The target returns the digests of the values that it has of some keys.
+	// The target returns the digests of its values of the given keys.
 	scriptDigests = `
 local all = {}
 for i, key in ipairs(ARGV) do
@@ -144,7 +144,7 @@ return deleted`
 )
 
 // dropDuplicates deletes the target's copies of keys that the source also has. It does so only in slots in which the
-// target had keys before this step. Without it, a deleted key could return:
+// target had keys before this step. Without this deletion, a key that a client has deleted could return:
 //
 // (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach
 // the source. (3) A client deletes the key on the source. (4) The source redirects clients to the target, where the
@@ -225,7 +225,7 @@ func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
 		}
 	}
 	if busy, err = m.send(ctx, busy); err == nil && len(busy) > 0 {
-		err = &moveError{slot: busy[0].slot, err: fmt.Errorf("keys of slot %d are on %s again, after their copies there were deleted", busy[0].slot, m.target.place.Pod)}
+		err = &moveError{slot: busy[0].slot, err: fmt.Errorf("keys of slot %d are on %s again, although the copies there were deleted", busy[0].slot, m.target.place.Pod)}
 	}
 	return err
 }

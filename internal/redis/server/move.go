@@ -28,7 +28,7 @@ const (
 //
 // The target claims a slot with a config epoch above all epochs that the target has seen. The source may have a higher epoch that the
 // target has not seen, for example because the source has just received slots. In that case, the source's next message takes the slot back,
-// and the target deletes its keys. So no slot is opened or assigned before the target has the source's epoch.
+// and the target deletes the slot's keys. So no slot is opened or assigned before the target has the source's epoch.
 type mover struct {
 	*executor
 	source, target *link
@@ -117,8 +117,8 @@ func (m *mover) moveBatch(ctx context.Context, slots []int) (int, error) {
 		}
 		moving, m.resumed[slot] = append(moving, slot), now.stale[slot] > 0
 	}
-	// assign would fail at the end of the move if another master had keys of the slots. So they are checked before the
-	// slots are opened.
+	// assign would fail at the end of the move if another master had keys of the slots. So all other masters are checked
+	// before the slots are opened.
 	if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, toOpen) }); err != nil {
 		return 0, err
 	}
@@ -263,9 +263,8 @@ func (m *mover) judgeSlot(now *sight, slot int) (slotState, error) {
 	return slotAtSource, nil
 }
 
-// assign makes the target the owner of the drained slots. It then announces the target as the owner of the slots
-// drained and owned to the source and all other masters. Before that, it checks again that the source owns the drained
-// slots.
+// assign makes the target the owner of the drained slots. Before that, it checks again that the source owns these slots.
+// Then it announces to the source and to all other masters that the target owns the slots in drained and in owned.
 func (m *mover) assign(ctx context.Context, drained, owned []int) error {
 	if len(drained) > 0 {
 		now, err := m.look(ctx, drained)

@@ -29,8 +29,8 @@ import (
 const impatience = 4
 
 // Read fills in the fields of each node that come from its Redis: all fields from Reached on in topology.Node. It queries all nodes in
-// parallel, so that a silent node delays no other. It takes at most Options.ReadTimeout, or twice that while slots are open, because it
-// counts their keys. settings names the configuration parameters to read. Connections to pods of the cluster that are not among nodes are
+// parallel, so that a silent node delays no other. It takes at most Options.ReadTimeout, or twice that while slots are open, because
+// Read then also counts the keys of these slots. settings names the configuration parameters to read. Connections to pods of the cluster that are not among nodes are
 // closed.
 func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes []topology.Node, settings []string) {
 	s.keep(cluster, nodes)
@@ -137,7 +137,7 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	}
 	entries, err := topology.ParseNodes(view.Val())
 	if err != nil {
-		return fmt.Errorf("its CLUSTER NODES is not understood: %w", err)
+		return fmt.Errorf("its reply to CLUSTER NODES cannot be parsed: %w", err)
 	}
 	said, err := parseInfo(info.Val())
 	if err != nil {
