@@ -17,25 +17,25 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// archiving holds the flags that all archives have.
+// archiving holds the flags that all archive commands have.
 type archiving struct {
 	state, listen *string
 	giveUp        *time.Duration
 }
 
-// archives adds the flags of an archive.
+// archives adds the flags that all archive commands have.
 func (c *config) archives(interval *time.Duration, bytes *int) archiving {
 	c.DurationVar(interval, "interval", 30*time.Second, "maximum age of changes that are not in the store yet")
 	c.IntVar(bytes, "segment-bytes", 8<<20, "size at which a segment is written before its interval ends")
 	return archiving{
 		state:  c.String("state", "", "file to write each time the archive has caught up; the file's age is the archive's lag"),
-		listen: c.String("listen", "", "host:port of /ready, which fails while the latest moments cannot be restored, and of /metrics"),
+		listen: c.String("listen", "", "host:port of /ready, which fails while the latest points in time cannot be restored, and of /metrics"),
 		giveUp: c.Duration("give-up", 0, "exit with the last failure when nothing was archived for this long; 0: never"),
 	}
 }
 
-// run archives to the store until the context ends. begin returns the function for one attempt; archived records each moment that was
-// reached.
+// run archives to the store until the context ends. begin returns a function that makes one attempt to archive. The attempt calls archived
+// with each point in time up to which the archive is complete.
 func (w archiving) run(ctx context.Context, c *config, interval time.Duration, bytes int, begin func(s store.Store, archived func(manifest.Head)) func(context.Context) error) error {
 	if interval < time.Second || bytes < 1 {
 		return contract.Errorf(contract.ReasonUsage, "--interval must be a second or more, --segment-bytes 1 or more")
@@ -92,8 +92,8 @@ func archiveLog(arguments []string) int {
 	})
 }
 
-// keepArchiving retries after failures until ctx ends. It returns an error if a person must see it, such as a gap in
-// the log, or if nothing was archived for a long time.
+// keepArchiving retries after failures until ctx ends. It returns an error if a person must see it, such as a gap in the log, or if nothing
+// was archived for the time giveUp.
 func keepArchiving(ctx context.Context, archive func(context.Context) error, giveUp time.Duration, report *archiveReport) error {
 	good := time.Now()
 	for wait := time.Second; ; {
@@ -126,7 +126,7 @@ func keepArchiving(ctx context.Context, archive func(context.Context) error, giv
 	}
 }
 
-// print prints how far the archive is.
+// print prints the end of the archive, and writes it to the state file.
 func (r *archiveReport) print(h manifest.Head) {
 	text, err := json.Marshal(struct {
 		Progress string            `json:"progress"`

@@ -73,7 +73,7 @@ func (c *config) birth() func() (bool, error) {
 	}
 }
 
-// isBirth reports whether --birth is set. With --birth, a volume with data is no failure, and stays unchanged.
+// isBirth reports whether --birth is set. With --birth, a restore to a volume with data succeeds, and changes nothing on the volume.
 func (c *config) isBirth() bool { return c.Lookup("birth").Value.String() == "true" }
 
 func restoreEtcd(arguments []string) int {

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// commands that work on data.
+// commands maps the name of each command that works on data to its function.
 var commands = map[string]func([]string) int{"backup": backupServer, "list": listStore, "prune": pruneStore, "restore": restoreVolume, "verify": verifyBackup, "archive": archiveLog, "import": importServer,
 	"fence": fenceServer}
 
@@ -169,7 +169,7 @@ func verifyBackup(arguments []string) int {
 	})
 }
 
-// check restores a backup to a new folder in the target's volume, and removes it.
+// check restores a backup to a new folder in the target's volume, and then removes the folder.
 func (c *config) check(ctx context.Context, result *contract.Result, id string, target restore.Target) (err error) {
 	scratch, err := filepath.Abs(target.Volume) // servers change their working directory
 	if err != nil {

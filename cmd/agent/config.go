@@ -65,7 +65,7 @@ func newConfig(command string) *config {
 	c.BoolVar(&c.s3.IsRole, "s3-role", false, "use the credentials of the pod's service account instead of a key")
 	c.StringVar(&c.s3.Encryption, "s3-sse", "", "encryption that the store applies to objects: AES256 or aws:kms")
 	c.StringVar(&c.s3.KMSKey, "s3-sse-key", "", "name of the store's key, for aws:kms")
-	c.IntVar(&c.partMiB, "s3-part-mib", 16, "size of the parts of an upload; it has at most 10,000 parts, and two of them are in memory")
+	c.IntVar(&c.partMiB, "s3-part-mib", 16, "size of the parts of an upload; an upload has at most 10,000 parts, and two parts are in memory")
 	c.StringVar(&c.source, "source", "", "id of the data, such as the mark of its volume; backups and archives with the same id belong together")
 	c.StringVar(&c.writer, "writer", "", "id of the resource whose data is written, such as its UID: two resources never write to one place")
 	c.StringVar(&c.termination, "report", "/dev/termination-log", "file for the result, in addition to the last line of the output")
@@ -78,7 +78,7 @@ func (c *config) server() {
 	c.StringVar(&c.user, "user", "", "account to log in with; its password is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
 }
 
-// configured adds the flags of commands that start the image's server, and returns its options.
+// configured adds the flags of commands that start the image's server, and returns the options of the server.
 func (c *config) configured() *list {
 	c.StringVar(&c.serverConfig, "server-config", "", "configuration file of the server; default: the files that the server reads by itself")
 	more := &list{}
@@ -91,8 +91,8 @@ func (c *config) writes() {
 	c.Var(&c.recipients, "recipient", "public key to encrypt to, such as age1...; may be given several times")
 }
 
-// secret returns the value of the environment variable NAME, or else the content of the file that NAME_FILE names. It
-// cleans the value by the rule for all secrets. It returns "" if neither variable is set.
+// secret returns the value of the environment variable NAME, or else the content of the file that NAME_FILE names. It cleans the value with
+// contract.CleanSecret. It returns "" if neither variable is set.
 func secret(name string) (string, error) {
 	raw, from, err := given(name)
 	if err != nil || from == "" {
@@ -169,7 +169,7 @@ func privateKeys() ([]age.Identity, error) {
 	return seal.ParseIdentities(string(text))
 }
 
-// command runs the function of a command. It prints progress while the function works, and the result as the last line.
+// command parses the flags, runs the function of a command, and prints the result as the last line of the output. It returns the exit code.
 func (c *config) command(arguments []string, do func(ctx context.Context, result *contract.Result) error) int {
 	result := &contract.Result{Command: strings.TrimPrefix(c.Name(), "agent ")}
 	begin := time.Now()
@@ -205,7 +205,7 @@ func (c *config) command(arguments []string, do func(ctx context.Context, result
 	return contract.Exits[result.Reason] // 0 if Reason is empty
 }
 
-// maxTermination is the size of a termination message that Kubernetes keeps whole.
+// maxTermination is the maximum size of a termination message. Kubernetes truncates a longer one.
 const maxTermination = 4096
 
 // maxGTID is the maximum length of a set of GTIDs in the termination message. The manifest has the whole set.
@@ -257,7 +257,7 @@ func cut(text string, limit int) string {
 	return text
 }
 
-// progress prints how far a command is.
+// progress prints the progress of a command as a line of JSON.
 func progress(p contract.Progress) {
 	if text, err := json.Marshal(p); err == nil {
 		fmt.Println(string(text))

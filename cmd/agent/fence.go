@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// fenceServer reads whether a server is fenced; with --close or --open it changes that.
+// fenceServer reports whether a server is fenced. With --close it first sets the fence, and with --open it first removes the fence.
 func fenceServer(arguments []string) int {
 	c := newConfig("fence")
 	c.server()

@@ -112,7 +112,8 @@ func (c *config) imports(ctx context.Context, o *importer.Options, more list, bi
 	return false, err
 }
 
-// reportImport stores the state, and prints changes of it.
+// reportImport returns a function that stores the state of the import. The function prints the state if its phase or message has changed,
+// or if ten seconds have passed.
 func reportImport(state *atomic.Pointer[contract.Import]) func(contract.Import) {
 	var last string
 	var at time.Time

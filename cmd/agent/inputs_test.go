@@ -38,8 +38,8 @@ func TestOddFlagsAreRefused(t *testing.T) {
 	assert.Equal(t, len(left), 0)
 }
 
-// The command for a member of a MySQL database refuses to start without the pod, the volume and the other members. It
-// then changes nothing.
+// The command for a member of a MySQL database refuses to start unless its flags and environment name the pod, the volume and the other
+// members. A refused command changes nothing on the volume.
 func TestOddMembersAreRefused(t *testing.T) {
 	whole := "--volume=V --ticket=V/ticket --secrets=V --tls=V --domain=db-headless.data.svc"
 	for _, c := range []struct {
@@ -86,8 +86,8 @@ func TestTerminationMessagesAreWhole(t *testing.T) {
 	}
 }
 
-// The guard reports whether a start is the first start on a volume. The first start may leave an incomplete database.
-// If its container starts again in the same pod, no guard runs before it.
+// The guard reports whether a start is the first start on a volume. The first start may leave an incomplete database. If the server's
+// container starts again in the same pod, the guard does not run before that start.
 func TestReportOfTheGuard(t *testing.T) {
 	for _, isFirst := range []bool{true, false} {
 		volume := t.TempDir()

@@ -28,13 +28,13 @@ const usage = `usage:
   agent backup FLAGS    back up a database server
   agent backup etcd|mysql|redis FLAGS
                         back up a cluster
-  agent archive FLAGS   keep the binary log of a database server, all the time
+  agent archive FLAGS   archive the binary log of a database server continuously
   agent list FLAGS      show backups, and which points in time can be restored
-  agent restore FLAGS   make the database of a backup on an empty volume, up to a point in time
+  agent restore FLAGS   restore a database to an empty volume from a backup, up to a point in time
   agent restore etcd|mysql|redis FLAGS
-                        make the data of a member of a new cluster of a backup
-  agent import FLAGS    make a database of a running server on an empty volume, and follow that server until the cut-over
-  agent fence FLAGS     read whether a server accepts writes, and stop or allow those of all accounts
+                        create the data of a member of a new cluster from a backup
+  agent import FLAGS    copy a running server to an empty volume, and follow that server until the cut-over
+  agent fence FLAGS     report whether a server accepts writes, or stop or allow the writes of all accounts
   agent verify FLAGS    restore a backup to a scratch folder, and check it
   agent prune FLAGS     remove old backups
   agent ping            log in to the database server of CHECK_URL, and end the session
@@ -173,13 +173,13 @@ func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *
 	}
 	mark, err := q.Volume.Remember(root, q.Server, q.Record)
 	if err != nil {
-		// The guard may be unable to write while the server can. Without a mark, only the claim identifies the volume.
+		// The guard may be unable to write although the server can write. Without a mark, only the claim identifies the volume.
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return mark, nil, nil
 }
 
-// judgeMember judges data that should become a member's data.
+// judgeMember checks whether the data of a single server can become the data of a MySQLCluster's first member.
 func judgeMember(q *guard.Question, root, data, record, server string) (*guard.Mark, *guard.Refusal, error) {
 	var err error
 	if q.Volume, err = guard.ReadVolume(root, data); err != nil {

@@ -83,7 +83,7 @@ func startMember(args []string) int {
 func lastWords(file string, err error) int {
 	if err != nil && file != "" {
 		text, _ := json.Marshal(map[string]string{"reason": string(contract.ReasonOf(err)), "message": err.Error()})
-		_ = os.WriteFile(file, text, 0o600) // the log has the text, too
+		_ = os.WriteFile(file, text, 0o600) // the log also has the text
 	}
 	return code(err)
 }

@@ -99,7 +99,7 @@ func (c *config) recordedShards() int {
 	return n
 }
 
-// place reads the shard and the ordinal of a pod off its name.
+// place returns the shard and the ordinal in the name of a pod.
 func place(pod string) (shard, ordinal int, err error) {
 	words := strings.Split(pod, "-")
 	if len(words) >= 3 {
@@ -109,7 +109,7 @@ func place(pod string) (shard, ordinal int, err error) {
 		}
 	}
 	if len(words) < 3 || err != nil {
-		return 0, 0, contract.Errorf(contract.ReasonUsage, "--pod must be CLUSTER-SHARD-ORDINAL, such as 'cache-0-0', and is '%s'", pod)
+		return 0, 0, contract.Errorf(contract.ReasonUsage, "--pod must be CLUSTER-SHARD-ORDINAL, such as 'cache-0-0', not '%s'", pod)
 	}
 	return shard, ordinal, nil
 }

@@ -59,7 +59,7 @@ func (r *archiveReport) reached(ctx context.Context, s store.Store, h manifest.H
 		return // keep the known backup; the next call reads again
 	}
 	if base == "" {
-		fmt.Fprintf(os.Stderr, "no backup belongs to timeline %s yet, so no moment of the timeline can be restored: make a backup\n", h.Timeline)
+		fmt.Fprintf(os.Stderr, "no backup belongs to timeline %s yet, so no point in time of the timeline can be restored: make a backup\n", h.Timeline)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *archiveReport) last() time.Time {
 	return r.at
 }
 
-// status returns the progress of the archive, and the reason why the latest moments cannot be restored; "" if they can.
+// status returns the progress of the archive, and the reason why the latest points in time cannot be restored; "" if they can.
 func (r *archiveReport) status() (contract.Archive, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *archiveReport) status() (contract.Archive, string) {
 	case time.Since(r.at) > r.late:
 		return a, "the archive is late: it has not reached the end of the binary log since " + r.at.UTC().Format(time.RFC3339)
 	case r.base == "":
-		return a, "no backup belongs to timeline " + r.head.Timeline + ", or another private key decrypts it: make a backup"
+		return a, "no backup belongs to timeline " + r.head.Timeline + ", or no single private key decrypts the backup and the timeline: make a backup"
 	}
 	return a, ""
 }
@@ -107,12 +107,12 @@ func (r *archiveReport) serve(ctx context.Context, address string) (stop func(),
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		a, problem := r.status()
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		_, _ = fmt.Fprintf(w, `# HELP mysql_archive_recoverable Whether the latest moments can be restored (1) or not (0).
+		_, _ = fmt.Fprintf(w, `# HELP mysql_archive_recoverable Whether the latest points in time can be restored (1) or not (0).
 # TYPE mysql_archive_recoverable gauge
 mysql_archive_recoverable %d
 `, map[bool]int{true: 1}[problem == ""])
 		if !a.Reached.IsZero() {
-			_, _ = fmt.Fprintf(w, `# HELP mysql_archive_reached_timestamp_seconds The moment up to which every commit is in the archive, by the server's clock.
+			_, _ = fmt.Fprintf(w, `# HELP mysql_archive_reached_timestamp_seconds The time up to which every commit is in the archive, by the server's clock.
 # TYPE mysql_archive_reached_timestamp_seconds gauge
 mysql_archive_reached_timestamp_seconds %.3f
 `, float64(a.Reached.UnixMilli())/1000)

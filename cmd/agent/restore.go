@@ -61,7 +61,7 @@ func (c *config) reads(ctx context.Context, id string, until *restore.Until, isC
 	return source, err
 }
 
-// ends adds the flags that select the end of a replay.
+// ends adds the flags that select the end of a replay. The returned function returns the selected end; nil for no replay.
 func (c *config) ends() func() (*restore.Until, error) {
 	moment := c.String("to-time", "", "replay the archive up to this time, such as 2026-11-20T12:00:00Z; or 'latest'")
 	position := c.String("to-position", "", "replay the archive up to this position, FILE:OFFSET")
@@ -163,7 +163,7 @@ func tellStages(folder string) func(stage string) {
 	}
 }
 
-// validate checks whether a restore can succeed, and returns the position to which it would restore.
+// validate checks whether a restore can succeed, and describes the backup in the result. It writes nothing.
 func (c *config) validate(ctx context.Context, result *contract.Result, id string, target restore.Target) error {
 	programs, err := restore.FindPrograms(ctx)
 	if err != nil {

@@ -41,7 +41,7 @@ func reportVolume(arguments []string) int {
 	return 0
 }
 
-// volumeHandler answers the use of a volume at contract.PathState, and probes at /livez.
+// volumeHandler serves the use of a volume at contract.PathState, and answers probes at /livez.
 func volumeHandler(volume string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})

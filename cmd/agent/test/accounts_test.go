@@ -116,7 +116,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// The binary log changes root's password, and accounts that a restored database does not keep. Each moment can still be restored.
+// The binary log changes root's password, and accounts that a restored database does not keep. Each point in time can still be restored.
 func TestAccountsThatTheLogChanges(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -148,7 +148,7 @@ func TestAccountsThatTheLogChanges(t *testing.T) {
 	}
 }
 
-// Objects that are created, changed or dropped during the dump belong to the backup's position. Each later moment can be restored.
+// Objects that are created, changed or dropped during the dump belong to the backup's position. Each later point in time can be restored.
 func TestChangesWhileTheDumpRuns(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

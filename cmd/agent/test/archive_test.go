@@ -254,7 +254,8 @@ func TestRestoreBrokenOff(t *testing.T) {
 	}
 }
 
-// After the key was replaced, moments after the next backup need only the new key. Earlier moments need the old key, as --validate reports.
+// After the key was replaced, a restore to a point in time after the next backup needs only the new key. A restore to an earlier time needs
+// the old key, as --validate reports.
 func TestKeyIsReplaced(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -279,7 +280,7 @@ func TestKeyIsReplaced(t *testing.T) {
 				assert.NilError(t, err)
 				return id
 			}
-			assert.Equal(t, base(), "", "backup %s needs another key than what was archived behind it", made.ID)
+			assert.Equal(t, base(), "", "backup %s needs another key than the segments that were archived after it", made.ID)
 			source := restore.Source{Store: to, Backup: made, Identities: []age.Identity{old}}
 			_, err = restore.Validate(t.Context(), source, rig.Programs(t, flavour), &restore.Until{})
 			assert.Equal(t, contract.ReasonOf(err), contract.ReasonWrongKey)

@@ -61,7 +61,7 @@ func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
 	}
 }
 
-// A binary log without the row changes of every statement is not archived: restored moments would lack those changes.
+// A binary log without the row changes of every statement is not archived: a restore to a point in time would lack those changes.
 func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

@@ -135,7 +135,7 @@ func etcdSeed(t *testing.T, seed int) bool {
 	if len(listed) == 0 {
 		return false
 	}
-	// The restore is killed, too, and repeated.
+	// The restore is also killed, and then repeated.
 	volume := t.TempDir()
 	flags := etcdRestore(t, volume, bucketFlags(bucket)...)
 	killed, _ := etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)

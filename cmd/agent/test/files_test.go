@@ -227,7 +227,7 @@ func TestFilesThatAreNotCopied(t *testing.T) {
 		{name: "no plugin", harm: "UNINSTALL PLUGIN clone", heal: "INSTALL PLUGIN clone SONAME 'mysql_clone.so'", want: "has not loaded the plugin clone"},
 		{name: "another engine", harm: "CREATE TABLE aa.old (id INT) ENGINE=MyISAM; INSERT INTO aa.old VALUES (2)", heal: "DROP TABLE aa.old", want: "tables that are not InnoDB (1): aa.old (MyISAM)"},
 		{name: "another folder", harm: "CREATE TABLE aa.far (id INT PRIMARY KEY) DATA DIRECTORY = '" + outside + "'", heal: "DROP TABLE aa.far", want: outside + "/aa/far.ibd"},
-		{name: "another image", change: func(o *backup.Options) { o.Copy.Programs.Version.Text, o.Copy.Programs.Version.Minor = "9.0.1", 0 }, want: "and the image of the backup has version 9.0.1"},
+		{name: "another image", change: func(o *backup.Options) { o.Copy.Programs.Version.Text, o.Copy.Programs.Version.Minor = "9.0.1", 0 }, want: "but the image of the backup has version 9.0.1"},
 		{name: "a table while the files are copied", heal: "DROP TABLE aa.late", want: "aa.late (MyISAM)", change: func(o *backup.Options) {
 			o.Copy.Interfere = func(step string) {
 				if step == "copying" {

@@ -453,7 +453,7 @@ func TestImportWindow(t *testing.T) {
 			s := rig.Start(t, flavour, "--innodb-buffer-pool-size=256M", "--loose-innodb-redo-log-capacity=1G", "--innodb-flush-log-at-trx-commit=0")
 			s.Tables()
 			fill(s, size)
-			load := s.Write(9, 2, 20*time.Millisecond) // so that the copy catches up on a busy machine, too
+			load := s.Write(9, 2, 20*time.Millisecond) // so that the copy also catches up on a busy machine
 			defer load.Stop()
 			i := newImport(t, s)
 			begin := time.Now()

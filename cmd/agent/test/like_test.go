@@ -183,8 +183,8 @@ func TestFiltersLeaveNothingOut(t *testing.T) {
 	}
 }
 
-// Tables that were created in another folder after the backup (DATA DIRECTORY) are restored in the folder of the data: the next pod has no
-// other one. Routines, triggers and events keep their text and their SQL mode.
+// Tables that were created in another folder after the backup (DATA DIRECTORY) are restored in the folder of the data: the next pod does
+// not have the other folder. Routines, triggers and events keep their text and their SQL mode.
 func TestTablesAreRestoredInTheFolderOfTheData(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {

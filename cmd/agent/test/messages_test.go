@@ -29,7 +29,7 @@ func TestMessages(t *testing.T) {
 	s, b, identity := start(t, server.MariaDB), rig.NewBucket(t), key(t)
 	made, _, err := backup.Run(t.Context(), options(s, b.Open(t), identity))
 	assert.NilError(t, err)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and sends nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, but sends nothing
 	assert.NilError(t, err)
 	defer silent.Close()
 	other := key(t).String()

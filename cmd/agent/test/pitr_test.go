@@ -88,9 +88,9 @@ func (a *archiver) failures() []error {
 	return append([]error(nil), a.errs...)
 }
 
-// Under load, the server is killed, its files rotate and the archive is stopped. Restores to random moments have every row that was
-// acknowledged before the moment, and no row that was begun after it. The restored rows equal the rows at one position of the binary log,
-// even if a session sets its variable `timestamp`.
+// Under load, the server is killed, its files rotate and the archive is stopped. A restore to a random point in time has every row whose
+// commit was acknowledged before that time, and no row whose commit was sent after that time. The restored rows equal the rows at one
+// position of the binary log, even if a session sets its variable `timestamp`.
 func TestPointInTime(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {
@@ -126,7 +126,7 @@ func TestPointInTime(t *testing.T) {
 				}
 			}
 			last := moments[len(moments)-1]
-			rig.Until(t, "a transaction behind the last moment", func() bool {
+			rig.Until(t, "a transaction after the last point in time", func() bool {
 				return slices.ContainsFunc(load.Acks(), func(a rig.Ack) bool { return a.Began.After(last) })
 			})
 			acks := load.Stop()

@@ -39,7 +39,7 @@ func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	for seed := range rig.Seeds(4, 100) {
 		cmd, out := r.command(t)
 		assert.NilError(t, cmd.Start())
-		time.Sleep(time.Duration(chance.New(t, int64(seed)).Float64() * 1.1 * float64(usual))) // random: the agent may be killed at any moment, even after the backup
+		time.Sleep(time.Duration(chance.New(t, int64(seed)).Float64() * 1.1 * float64(usual))) // random: the agent may be killed at any time, even after the backup
 		_ = cmd.Process.Kill()
 		if cmd.Wait() == nil {
 			done++
@@ -65,7 +65,7 @@ func withCLI(t *testing.T, call int, script string) string {
 	return "PATH=" + folder + ":/usr/bin:/bin"
 }
 
-// A restore that was interrupted at any moment can be repeated.
+// A restore that was interrupted at any time can be repeated.
 func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 	want := r.shard(t, id, 1)
 	data := func(volume string) string { return filepath.Join(volume, "data") }
@@ -104,7 +104,7 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 		for range 1 + random.Intn(3) {
 			cmd, _ := r.restoreCommand(t, volume, 1, "--backup="+id, "--birth")
 			assert.NilError(t, cmd.Start())
-			time.Sleep(time.Duration(random.Float64() * float64(usual))) // random: the agent may be killed at any moment, even after the restore
+			time.Sleep(time.Duration(random.Float64() * float64(usual))) // random: the agent may be killed at any time, even after the restore
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait() // killed, or ended
 			if _, err := os.Stat(filepath.Join(data(volume), "restoring")); err == nil {

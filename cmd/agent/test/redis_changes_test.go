@@ -175,9 +175,8 @@ func (r *redisRig) replica(i int) *rig.RedisServer {
 	return r.Masters[i]
 }
 
-// failover makes the replica of a shard the shard's master. Each of these tests elects another server: Redis 7.0 counts
-// the votes of an election also for the next one within eight seconds. After a second election of the same server,
-// other masters would take its slots.
+// failover makes the replica of a shard the shard's master. Each of these tests elects a different server: Redis 7.0 counts the votes of an
+// election also for the next one within eight seconds. After a second election of the same server, other masters would take its slots.
 func (r *redisRig) failover(t *testing.T, i int) {
 	t.Helper()
 	old, now := r.master(i), r.replica(i)

@@ -26,7 +26,7 @@ import (
 // speed of `zstd -d | mysql` into the same kind of server. The same programs run alternately on the same machine.
 func TestSpeed(t *testing.T) {
 	if !rig.Full() {
-		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")
+		t.Skip("a benchmark of 1 GiB runs only in the long form: make suite-backup-agent FORM=long")
 	}
 	s, identity, to := rig.Start(t, server.MariaDB, "--innodb-buffer-pool-size=512M"), key(t), folder(t)
 	size := 1024
@@ -82,7 +82,7 @@ func fill(s *rig.Server, mib int) {
 // takes, divided by the time to copy the same files and flush them to the disk.
 func TestSpeedOfFiles(t *testing.T) {
 	if !rig.Full() {
-		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")
+		t.Skip("a benchmark of 1 GiB runs only in the long form: make suite-backup-agent FORM=long")
 	}
 	s, identity, to := startCopied(t, "--innodb-buffer-pool-size=512M"), key(t), folder(t)
 	fill(s, 1024)

@@ -62,9 +62,9 @@ func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	}
 }
 
-// An XA transaction is prepared, but the server has removed the log file with it. The backup names the transaction, or
-// warns if the account may not list XA transactions. A restore to a moment after the transaction's end is refused and
-// names it. A restore to an earlier moment succeeds.
+// An XA transaction is prepared, but the server has removed the log file with it. The backup names the transaction, or warns if the account
+// may not list XA transactions. A restore to a point in time after the transaction's end is refused, and the message names the transaction.
+// A restore to an earlier time succeeds.
 func TestPreparedAndNotInTheLog(t *testing.T) {
 	t.Parallel()
 	s := rig.Start(t, server.MySQL)

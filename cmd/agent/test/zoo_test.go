@@ -26,7 +26,7 @@ import (
 )
 
 // A database with everything that a server can contain is backed up while its schema, accounts and rows change. It is restored to random
-// moments. A reader that shares no code with the agent compares the databases.
+// points in time. A reader that shares no code with the agent compares the databases.
 func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

@@ -76,7 +76,7 @@ func (r *run) putAccounts(ctx context.Context, a accounts) error {
 	return err
 }
 
-// readAccounts reads all accounts of a server. An account that cannot be read causes a warning, and the others are saved.
+// readAccounts reads all accounts of a server. An account that cannot be read causes a warning, but the other accounts are saved.
 func readAccounts(conn *server.Conn) (a accounts, err error) {
 	all, err := list(conn)
 	if a.isDenied = err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied; err != nil && !a.isDenied {
@@ -120,7 +120,7 @@ func list(conn *server.Conn) ([]account, error) {
 	return all, nil
 }
 
-// add reads an account.
+// add reads an account, and appends the statements that recreate the account.
 func (a *accounts) add(conn *server.Conn, one account) error {
 	switch {
 	case one.isRole && one.name == public, one.isRoot(): // these accounts exist on every server

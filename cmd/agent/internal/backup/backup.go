@@ -41,11 +41,11 @@ type Options struct {
 	DumpProgram string
 	// Schemas are the schemas to dump; none: all except the server's own schemas.
 	Schemas []string
-	// Copy configures a copy of the server's files, if that is possible; nil for a dump.
+	// Copy configures a copy of the server's files; nil for a dump. If the files cannot be copied, the backup is a dump.
 	Copy *Copy
 	// Lock names the lock that the agent holds on the server; "" for the default name.
 	Lock string
-	// LeavesLog prevents the server from beginning another file of its log, even if a restore could use a new file.
+	// LeavesLog makes the backup never begin another file of the server's binary log, even where a new file would help the dump or a restore.
 	LeavesLog bool
 }
 
@@ -178,7 +178,8 @@ func (r *run) attempts(ctx context.Context, extras *extras) error {
 			return r.advise(err)
 		default:
 			dumps++
-			// mariadb-dump crashes if the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
+			// mariadb-dump crashes if the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS returns NULL for such a
+			// file.
 			if isCrash && !r.options.LeavesLog {
 				if flushErr := r.conn.Do("FLUSH LOCAL BINARY LOGS"); flushErr != nil {
 					return errors.Join(err, flushErr)

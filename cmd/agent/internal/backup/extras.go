@@ -203,7 +203,7 @@ func onlyBroken(err error) error {
 	return err
 }
 
-// put writes statements as an object, and appends the object to to.
+// put writes statements as an object, and appends the object's entry to the list to.
 func (r *run) put(ctx context.Context, name string, statements []manifest.Statement, to *[]manifest.Object) error {
 	if len(statements) == 0 {
 		return nil

@@ -88,11 +88,11 @@ func (r *run) unfit() (string, error) {
 	v, image := r.conn.Version, r.options.Copy.Programs.Version
 	switch {
 	case !v.AtLeast(8, 0, 17):
-		return fmt.Sprintf("the server is %s %s, and the files of MySQL 8.0.17 and newer can be copied", v.Flavour, v.Text), nil
+		return fmt.Sprintf("the server is %s %s, but only the files of MySQL 8.0.17 and newer can be copied", v.Flavour, v.Text), nil
 	case r.options.Server.IsSocket():
-		return "the address of the server is a socket, and a copy needs host and port", nil
+		return "the address of the server is a socket, but a copy needs a host and a port", nil
 	case !maySend(v, image):
-		return fmt.Sprintf("the server runs version %s, and the image of the backup has version %s: restart the pod of the database, so that both have the same version", v.Text, image.Text), nil
+		return fmt.Sprintf("the server runs version %s, but the image of the backup has version %s: restart the pod of the database, so that both have the same version", v.Text, image.Text), nil
 	}
 	plugin, err := r.conn.Value("SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'")
 	if err != nil {

@@ -23,7 +23,8 @@ type flight struct {
 	refused error
 }
 
-// logsPrepared reports whether a server logs an XA transaction when it is prepared. Older servers log it when it is committed.
+// logsPrepared reports whether a server logs an XA transaction when the transaction is prepared. Older servers log the transaction when it
+// is committed.
 func logsPrepared(v server.Version) bool {
 	if v.Flavour == server.MariaDB {
 		return v.Major > 10 || v.Major == 10 && v.Minor >= 5
@@ -60,8 +61,8 @@ func prepared(conn *server.Conn) ([]string, error) {
 	return names, nil
 }
 
-// findPrepared records in the manifest the first log file that contains the XA transactions prepared at the dump's position. The dump
-// contains none of them.
+// findPrepared records in the manifest the first log file that contains the XA transactions prepared at the dump's position. The dump lacks
+// the changes of these transactions.
 func (r *run) findPrepared(ctx context.Context, before flight) error {
 	m := &r.Manifest
 	m.PreparedFrom = ""
@@ -77,7 +78,7 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 			if ctx.Err() != nil {
 				return err
 			}
-			m.Warnings = append(m.Warnings, fmt.Sprintf("the prepared XA transactions %s could not be searched for in the binary log, so it may be impossible to restore moments after their end from this backup: %v",
+			m.Warnings = append(m.Warnings, fmt.Sprintf("the prepared XA transactions %s could not be searched for in the binary log, so it may be impossible to restore this backup to a point in time after these transactions end: %v",
 				short(before.names), err))
 		}
 	}
@@ -137,8 +138,8 @@ func (r *run) search(ctx context.Context, names []string) error {
 		next = file
 	}
 	if len(missing) > 0 {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("the binary log, which begins with %s, lacks the changes of these prepared XA transactions: %s. If they change rows, no moment after their end can be "+
-			"restored from this backup: end these transactions, and make another backup", next, short(missing)))
+		m.Warnings = append(m.Warnings, fmt.Sprintf("the binary log, which begins with %s, lacks the changes of these prepared XA transactions: %s. If they change rows, this backup cannot be restored to a "+
+			"point in time after these transactions end: end these transactions, and make another backup", next, short(missing)))
 	}
 	return nil
 }
@@ -146,20 +147,21 @@ func (r *run) search(ctx context.Context, names []string) error {
 // short joins at most ten names for a message.
 func short(names []string) string { return strings.Join(names[:min(len(names), 10)], "; ") }
 
-// mayBePrepared warns if the account may not list XA transactions, and a transaction began before the file of the dump's position.
+// mayBePrepared warns if a transaction began before the log file of the dump's position. The account may not list XA transactions, so the
+// transaction may be a prepared one.
 func (r *run) mayBePrepared(ctx context.Context) error {
 	m := &r.Manifest
 	began, err := r.conn.Began(ctx, m.Position.File)
 	if err != nil {
-		return nil //nolint:nilerr // identify warns of it
+		return nil //nolint:nilerr // identify warns of this error
 	}
 	n, err := r.conn.Value("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0 AND trx_started <= FROM_UNIXTIME(" + strconv.FormatInt(began.Unix(), 10) + ")")
 	if err != nil {
 		return err
 	}
 	if n != "0" {
-		m.Warnings = append(m.Warnings, n+" transactions were begun before file "+m.Position.File+" of the binary log, and the account may not see whether they are prepared XA transactions. "+
-			"If they are, no moment after their end can be restored from this backup: grant the account XA_RECOVER_ADMIN")
+		m.Warnings = append(m.Warnings, n+" transactions were begun before file "+m.Position.File+" of the binary log, but the account may not see whether they are prepared XA transactions. "+
+			"If they are, this backup cannot be restored to a point in time after these transactions end: grant the account XA_RECOVER_ADMIN")
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func (s state) same(other state) error {
 // another attempt may succeed.
 var errAccounts = errors.New("accounts or their rights were changed while the dump began")
 
-// accountTries limits the attempts to begin a dump while no account changes. An attempt takes little more than reading all accounts.
+// accountTries limits the attempts to begin a dump without a concurrent change of accounts. An attempt takes little more than reading all
+// accounts.
 const accountTries = 30
 
 // accountStatements reads the counters of statements that change accounts. The counters also show a change that was undone.

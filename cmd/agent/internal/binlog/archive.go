@@ -30,7 +30,7 @@ type Options struct {
 	Keys []string
 	// Source names the data, as in manifests.
 	Source string
-	// Interval limits the age of data that is not archived yet. A segment of MaxBytes is written before Interval has passed.
+	// Interval limits the age of data that is not archived yet. A segment that reaches MaxBytes is written earlier.
 	Interval time.Duration
 	MaxBytes int
 	// ServerID identifies the archive among the server's replicas; 0: a random number.
@@ -116,11 +116,11 @@ func (a *archive) hasAll() error {
 		return err
 	}
 	if left := row["Binlog_Do_DB"] + row["Binlog_Ignore_DB"]; left != "" {
-		return contract.Errorf(contract.ReasonRefused, "the binary log of server %s leaves out databases (binlog_do_db, binlog_ignore_db: %s), so moments would be restored without their changes: remove the filter", a.Server.Address, left)
+		return contract.Errorf(contract.ReasonRefused, "the binary log of server %s leaves out databases (binlog_do_db, binlog_ignore_db: %s), so a restore to a point in time would lack changes of the omitted databases: remove the filter", a.Server.Address, left)
 	}
 	format, err := a.conn.Variable("binlog_format")
 	if err == nil && format == "STATEMENT" {
-		err = contract.Errorf(contract.ReasonRefused, "the binary log of server %s has statements (binlog_format=STATEMENT), and a replay may change other rows than the server did: set binlog_format to ROW", a.Server.Address)
+		err = contract.Errorf(contract.ReasonRefused, "the binary log of server %s has statements (binlog_format=STATEMENT), so a replay may change other rows than the server did: set binlog_format to ROW", a.Server.Address)
 	}
 	return err
 }
@@ -241,7 +241,7 @@ func (a *archive) newTimeline(ctx context.Context, file, reason, text string) er
 	if err := a.begin(ctx, file, reason); err != nil {
 		return err
 	}
-	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on this timeline can be restored after the next backup", text, a.newest)
+	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: points in time on this timeline can be restored only after the next backup", text, a.newest)
 }
 
 // begin begins a timeline.

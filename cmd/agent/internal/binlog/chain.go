@@ -23,8 +23,8 @@ type Timeline struct {
 	Head manifest.Head
 	// Segments are consecutive segments without a gap, by file and offset.
 	Segments []manifest.Segment
-	// Earlier lists the segments of files before the backup's position that contain the XA transactions prepared at that position. Lacks
-	// names the reason if the archive does not have all of them.
+	// Earlier lists the segments of files before the backup's position that contain the XA transactions prepared at that position. Lacks names
+	// the reason if the archive does not have all of these segments.
 	Earlier []manifest.Segment
 	Lacks   error
 	// Broken describes a gap between Segments and later segments; nil for none.
@@ -192,7 +192,8 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 	return t, nil
 }
 
-// whole returns the undamaged segments, and an error about the damaged ones: the first error about a newer format, or else the first error.
+// whole returns the undamaged segments, and an error about the damaged ones: an error about a newer format if there is one, or else the
+// first error.
 func whole(segments []manifest.Segment, damaged []error) (good []manifest.Segment, broken error) {
 	for i, segment := range segments {
 		if damaged[i] == nil {
@@ -242,7 +243,7 @@ func (t *Timeline) Describe() contract.Timeline {
 }
 
 // For returns the timeline that contains the file of the backup's position. It identifies the file by its name and by the time when the
-// server began the file. It returns no other timeline, even if the archive has not reached the backup yet.
+// server began the file. If the archive has not reached the backup yet, For fails, and returns no other timeline.
 func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, error) {
 	if b.HasGTIDs() {
 		return forGTID(ctx, s, b)
@@ -301,7 +302,7 @@ func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup
 		n++
 	}
 	if n == 0 || all.Segments[0].File != b.PreparedFrom || n == len(all.Segments) {
-		t.Lacks = contract.Errorf(contract.ReasonNotFound, "backup %s needs the binary log from file %s on, in which XA transactions were prepared, and the archive does not have all of it", b.ID, b.PreparedFrom)
+		t.Lacks = contract.Errorf(contract.ReasonNotFound, "backup %s needs the binary log from file %s on, in which XA transactions were prepared, but the archive does not have all of this log", b.ID, b.PreparedFrom)
 		if all.Broken != nil {
 			t.Lacks = fmt.Errorf("%w: %w", t.Lacks, all.Broken)
 		}

@@ -147,7 +147,8 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// The tracker returns for any event. Its offset then grows by the length of the event.
+// The tracker returns for any event. After an accepted event that is not artificial, the tracker's offset has grown by the length of the
+// event.
 func FuzzTracker(f *testing.F) {
 	f.Add(event(typeQuery, 4, query("BEGIN")))
 	f.Add(event(typeFormat, 4, make([]byte, 90)))

@@ -94,7 +94,7 @@ func Follow(o Options, version server.Version, have Set) (*replication.BinlogSyn
 	return syncer, streamer, nil
 }
 
-// Failed returns the error of a connection that follows by GTID.
+// Failed converts an error of a connection that follows by GTID to an error with a reason.
 func Failed(o server.Options, err error) error {
 	a := &archive{Options: Options{Server: o}}
 	return a.failed(err)
@@ -185,7 +185,7 @@ func Continuing(ctx context.Context, s store.Store, b *manifest.Backup) (found [
 	case behind != nil:
 		return nil, behind
 	}
-	return nil, contract.Errorf(contract.ReasonNotFound, "no timeline of the archive continues backup %s: each was begun after the backup, or is of another database: only the backup itself can be restored", b.ID)
+	return nil, contract.Errorf(contract.ReasonNotFound, "no timeline of the archive continues backup %s: each was begun after the backup, or belongs to another database: only the backup itself can be restored", b.ID)
 }
 
 // forGTID returns the newest timeline that continues a backup by GTID.

@@ -42,11 +42,11 @@ type Event struct {
 	Next string
 	// Format: the event begins a file. Time is the time at which the server began the file.
 	Format bool
-	// GTID: the transaction has a GTID. (A server without GTIDs does not apply the transaction.) ID is the GTID in
-	// MySQL's form. It is empty for a GTID with a tag.
+	// GTID: the transaction has a GTID. (A server without GTIDs does not apply the transaction.) ID is the GTID in MySQL's form. ID is empty
+	// for a GTID with a tag.
 	GTID bool
 	ID   string
-	// Schema is the default schema of a query event, and Statement its text, which may be truncated.
+	// Schema is the default schema of a query event. Statement is the text of the statement, which may be truncated.
 	Schema    string
 	Statement []byte
 	// Prepared is the XA transaction that the event prepares. Finished is the XA transaction that the event commits or rolls back. Both use
@@ -103,7 +103,7 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	}
 	t.Offset += uint64(len(raw))
 	if end != 0 && uint32(t.Offset) != end { //nolint:gosec // positions in events are the lower 32 bits
-		return e, fmt.Errorf("an event ends at offset %d, but by the event before and its length it should end at %d: events are missing", end, t.Offset)
+		return e, fmt.Errorf("an event ends at offset %d, but the end of the previous event and the length of this event give offset %d: events are missing", end, t.Offset)
 	}
 	if kind == typeRotate {
 		e.Next = rotateTo(body)
@@ -115,9 +115,9 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	return e, nil
 }
 
-// withoutChecksum returns the body of an event without a checksum at its end. It tests whether the last bytes are a checksum: the first
-// artificial event comes before the format description, which has the information whether events have checksums. One of four billion bodies
-// ends like a checksum by chance.
+// withoutChecksum returns the body of an event without a checksum at its end. It tests whether the last bytes are a checksum, because the
+// first artificial event comes before the format description, and only the format description shows whether events have checksums. One of
+// four billion bodies ends like a checksum by chance.
 func withoutChecksum(raw []byte) []byte {
 	if n := len(raw) - 4; n >= headerSize && crc32.ChecksumIEEE(raw[:n]) == binary.LittleEndian.Uint32(raw[n:]) {
 		return raw[headerSize:n]

@@ -76,7 +76,8 @@ func checkType(kind byte, offset uint64) error {
 	return fmt.Errorf("event of type %d at offset %d: %w: use an agent that supports the server's version", kind, offset, ErrUnknownType)
 }
 
-// longestStatement bounds the bytes to decompress of a statement. The clauses before the body of an event or a routine are shorter.
+// longestStatement limits the number of bytes of a statement that are decompressed. The clauses before the body of an event or a routine
+// are shorter.
 const longestStatement = 64 << 10
 
 // queryEvent returns the default schema and the text of a query event; nil for an event with an incomplete header.

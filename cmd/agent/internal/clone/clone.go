@@ -103,8 +103,8 @@ func (d Donor) silent(ctx context.Context) error {
 // codeNoRoom is the server's error for a volume that is too small for a copy.
 const codeNoRoom = 3873
 
-// Copy copies the donor to a new folder. The copying server, helper, runs on other data. It first compares the size of the donor's data
-// with the free space of the volume. ready is called when the helper runs, before anything is copied.
+// Copy copies the donor to a new folder. The copying server, helper, runs on other data. The helper first compares the size of the donor's
+// data with the free space of the volume. ready is called when the helper runs, before anything is copied.
 func (d Donor) Copy(ctx context.Context, helper *restore.Instance, folder string, ready func(*server.Conn) error) error {
 	defer helper.Kill()
 	if err := helper.Init(ctx); err != nil {

@@ -68,7 +68,8 @@ func (p *Planner) Begin(now time.Time) { p.seen, p.due = now, p.Next(now) }
 // Due returns the next tick.
 func (p *Planner) Due() time.Time { return p.due }
 
-// At decides whether a run starts now, while active runs exist. Of several due ticks, only the last one starts a run, as for a CronJob.
+// At decides whether a run starts now, while the given number of runs is active. Of several due ticks, only the last one starts a run, as
+// for a CronJob.
 func (p *Planner) At(now time.Time, active int) Verdict {
 	var v Verdict
 	if now.Before(p.seen.Add(-clockBack)) {

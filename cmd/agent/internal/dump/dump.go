@@ -43,7 +43,8 @@ type Options struct {
 	Conn *server.Conn
 }
 
-// arguments returns the arguments of the dump program. The program's version may differ from the server's. help is its list of options.
+// arguments returns the arguments of the dump program. The program's version may differ from the server's. help is the program's list of
+// options.
 func (o Options) arguments(tool server.Version, help string) []string {
 	// LOCK TABLES is omitted: a locked table whose defaults come from a sequence cannot be loaded.
 	args := []string{"--single-transaction", "--skip-add-locks", "--quick", "--hex-blob", "--order-by-primary", "--dump-date=0", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}

@@ -112,8 +112,8 @@ var (
 	valuesWord = []byte(" VALUES")
 )
 
-// columns parses the part of an INSERT between the table's name and the rows: VALUES, or a list of columns of any length and VALUES. If a
-// second quote follows the name's closing quote, the name continues.
+// columns parses the part of an INSERT between the table's name and the rows: VALUES, or a list of columns of any length followed by
+// VALUES. If a second quote follows the name's closing quote, the name continues.
 func (s *Scanner) columns(p []byte) []byte {
 	for i, c := range p {
 		if s.match == 0 && s.quotes.IsOutside() && c == '`' && s.line[len(s.line)-1] == '`' && !s.listed {

@@ -18,9 +18,8 @@ import (
 // server that hangs.
 const silence = 30 * time.Second
 
-// Watch fails if the server does not answer. It also fails if the dump waits too long for its lock of all tables,
-// because all other statements then wait, too. After an error, the caller must end the dump. Watch returns nil when ctx
-// ends.
+// Watch fails if the server does not answer. It also fails if the dump waits too long for its lock of all tables, because all other
+// statements then also wait. After an error, the caller must end the dump. Watch returns nil when ctx ends.
 func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 	var since time.Time
 	tick := time.NewTicker(min(time.Second, most/4+time.Millisecond))

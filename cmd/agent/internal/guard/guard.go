@@ -23,8 +23,8 @@ type Mark struct {
 	Server string `json:"server,omitempty"`
 	// ReplacedBy names the volume or database that has permanently replaced this volume; empty while the volume is in use.
 	ReplacedBy string `json:"replacedBy,omitempty"`
-	// Restoring names the backup that is being restored to the volume. The volume then holds an incomplete database. Empty before and after
-	// the restore.
+	// Restoring names the backup that is being restored to the volume; empty before and after the restore. During the restore, the volume
+	// holds an incomplete database.
 	Restoring string `json:"restoring,omitempty"`
 	// RestoredFrom names the backup from which the data was restored; empty for data that was created on the volume.
 	RestoredFrom string `json:"restoredFrom,omitempty"`
@@ -33,8 +33,8 @@ type Mark struct {
 	Initialising bool `json:"initialising,omitempty"`
 }
 
-// markFormat is the newest format of the Mark of a volume in use that this guard reads. A Mark with Restoring or
-// Initialising has unfinishedFormat, which guards without these two fields refuse.
+// markFormat is the newest format of the Mark of a volume in use that this guard reads. A Mark with Restoring or Initialising has
+// unfinishedFormat, which older guards without these two fields refuse.
 const (
 	markFormat       = 1
 	unfinishedFormat = 2
@@ -51,7 +51,7 @@ type Volume struct {
 	HasTables bool
 	// Others names some of the users' tables of engines other than InnoDB, in data of MySQL 8.0 or newer.
 	Others []string
-	// OfMember reports whether the volume belongs to a member of a MySQLCluster: the volume then has the file of the member's promises.
+	// OfMember reports whether the volume belongs to a member of a MySQLCluster. Such a volume has the file with the member's promises.
 	OfMember bool
 	// Data describes the server that wrote the data, according to the files.
 	Data Evidence

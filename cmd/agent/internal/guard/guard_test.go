@@ -191,7 +191,7 @@ func TestAVolumeKeepsItsID(t *testing.T) {
 	}
 }
 
-// A read-only volume is not marked, and the server starts.
+// A read-only volume is not marked, but the server starts.
 func TestAVolumeThatCannotBeMarked(t *testing.T) {
 	t.Parallel()
 	mark, err := (Volume{HasData: true}).Remember(filepath.Join(t.TempDir(), "gone"), nil, Record{})

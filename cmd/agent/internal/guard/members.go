@@ -26,13 +26,13 @@ func (v Volume) NoMember(server *Version) string {
 	case server == nil:
 		return "the version of the server in the image is unknown"
 	case !server.canReplicate():
-		return fmt.Sprintf("the image has %s, and several members need MySQL 8.4 or newer", server)
+		return fmt.Sprintf("the image has %s, but a MySQLCluster needs MySQL 8.4 or newer", server)
 	case !v.HasData:
 		return "the volume has no data"
 	case v.Restoring():
 		return "a restore to the volume has not ended"
 	case data == nil || !data.canReplicate() || data.Series() != server.Series():
-		return fmt.Sprintf("the image has %s, and the data is of %s: the data must be of the same series, MySQL 8.4 or newer", server, v.Data)
+		return fmt.Sprintf("the image has %s, but the data is of %s: both must be of the same series, MySQL 8.4 or newer", server, v.Data)
 	case len(v.Others) > 0:
 		return fmt.Sprintf("these tables are not of the engine InnoDB, and no copy would have their rows: %s. Change them: ALTER TABLE … ENGINE = InnoDB",
 			strings.Join(v.Others, ", "))

@@ -59,9 +59,8 @@ func ReadVolume(root, data string) (Volume, error) {
 	return volume, nil
 }
 
-// Remember records on the volume that a server may start on the data, and returns the new mark. If it cannot write the
-// mark, it returns the old mark and an error. The server may start even then. The write is atomic, even if the process
-// or the node crashes.
+// Remember records on the volume that a server may start on the data, and returns the new mark. If it cannot write the mark, it returns the
+// old mark and an error, but the server may start. The write is atomic, even if the process or the node crashes.
 func (v Volume) Remember(root string, server *Version, record Record) (*Mark, error) {
 	mark := Mark{ID: newID()}
 	if v.Mark != nil {

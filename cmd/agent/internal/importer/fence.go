@@ -66,7 +66,7 @@ func (f Fence) Close(ctx context.Context) (contract.Fence, error) {
 			err = errors.Join(err, setReadOnly(conn, before.ReadOnly))
 		}
 		if err == nil {
-			err = contract.Errorf(contract.ReasonBusy, "stop the writes of server %s: transactions that may be XA transactions have written, and have not ended within %s: %s: commit or roll back these transactions on that server "+
+			err = contract.Errorf(contract.ReasonBusy, "stop the writes of server %s: transactions that have changed rows, and may be XA transactions, have not ended within %s: %s: commit or roll back these transactions on that server "+
 				"(XA RECOVER lists the prepared transactions). Nothing was changed", f.Server.Address, f.Wait, open)
 		}
 		return contract.Fence{}, err

@@ -69,7 +69,7 @@ func (m *Import) isCopied(conn *server.Conn) (err error) {
 	if m.seen, err = identityOf(conn); err != nil || m.identity == "" || m.seen == "" || m.seen == m.identity {
 		return err
 	}
-	return contract.Errorf(contract.ReasonRefused, "%w: the server at %s has the id %s, and the copy was made of the server %s, which may have lost its data. The copy is kept. "+
+	return contract.Errorf(contract.ReasonRefused, "%w: the server at %s has the id %s, but the copy was made of the server %s, which may have lost its data. The copy is kept. "+
 		"Bring that server back, or %s", errReplaced, m.Server.Address, m.seen, m.identity, m.consent())
 }
 

@@ -76,8 +76,8 @@ func (m *Import) step(ctx context.Context, cut bool) (bool, error) {
 
 // noLog returns the message about a copy whose source has no log.
 func (m *Import) noLog() string {
-	return fmt.Sprintf("the source %s has no binary log in row format (log_bin=ON, binlog_format=ROW) that could be followed: the copy has the data as of %s. Set cutOver if nothing was written to the source since; "+
-		"else stop the writes, and then set cutOver: an unequal copy is refused", m.Server.Address, m.backup.Started.Format(time.RFC3339))
+	return fmt.Sprintf("the source %s has no binary log in row format (log_bin=ON, binlog_format=ROW) that could be followed: the copy has the data as of %s. Set cutOver if nothing was written to the source since then; "+
+		"otherwise stop the writes, and then set cutOver: a copy that differs from the source is refused", m.Server.Address, m.backup.Started.Format(time.RFC3339))
 }
 
 // apply applies the archived events, and reports by how much the copy lags behind the source.

@@ -93,7 +93,7 @@ func failure(err error) error {
 	case contract.ReasonOf(err) == contract.ReasonRefused:
 		return err
 	case contract.ReasonOf(err) == contract.ReasonGap:
-		return contract.Errorf(contract.ReasonGap, "%w: the source has removed a part of its binary log before it was copied, or has begun the log again. If this repeats, have the source keep its log for longer", restore.ErrBeginAgain)
+		return contract.Errorf(contract.ReasonGap, "%w: the source has removed a part of its binary log before that part was copied, or has begun the log again. If this repeats, have the source keep its log for longer", restore.ErrBeginAgain)
 	}
 	return contract.Errorf(contract.ReasonOf(err), "%w: %w", restore.ErrBeginAgain, err)
 }

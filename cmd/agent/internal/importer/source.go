@@ -96,13 +96,13 @@ func isPrepared(where string, n int) string {
 	return fmt.Sprintf("%s has %d XA transactions that are prepared: commit or roll back these transactions on that server (XA RECOVER lists them)", where, n)
 }
 
-// grants adds to an error of the server which rights the account needs.
+// grants appends the list of required rights to an AccessDenied error of the server.
 func grants(user string, err error) error {
 	if contract.ReasonOf(err) != contract.ReasonAccessDenied {
 		return err
 	}
 	return contract.Errorf(contract.ReasonAccessDenied, "%w: account %s needs SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT on *.* of the source "+
-		"(MariaDB: BINLOG MONITOR, too)", err, user)
+		"(on MariaDB also BINLOG MONITOR)", err, user)
 }
 
 // dump dumps the source.

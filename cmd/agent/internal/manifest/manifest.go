@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Format is the format of all manifests, except those of a copy of a server's files.
+// Format is the format of all manifests to which neither FormatFiles nor FormatGTID applies.
 const Format = 1
 
 // FormatFiles is the format of a backup whose Base is Files or Physical. It is the newest format that this package reads. An agent that
@@ -59,7 +59,7 @@ type Backup struct {
 	// ServerTime is a time by the server's clock, shortly after the time of Position; zero in backups of older agents.
 	ServerTime time.Time `json:"serverTime,omitzero"`
 	Server     Server    `json:"server"`
-	// Tool is the version of the program that made the dump.
+	// Tool is the program that made the backup, such as mysqldump, or clone with the version of the server.
 	Tool string `json:"tool"`
 	// Position is the position of the dump in the server's binary log; nil if the server has no log.
 	Position *contract.Position `json:"position,omitempty"`
@@ -68,7 +68,7 @@ type Backup struct {
 	LogBegan time.Time `json:"logBegan,omitzero"`
 	// PreparedFrom is the log file with the oldest XA transaction that is prepared at Position; empty if that file is the file of Position.
 	PreparedFrom string `json:"preparedFrom,omitempty"`
-	// Revision is a revision of etcd that the backup contains; it may contain later revisions, too. 0 for other databases.
+	// Revision is a revision of etcd that the backup contains; 0 for other databases. The backup may also contain later revisions.
 	Revision int64 `json:"revision,omitempty"`
 	// Shards are the shards of a Redis Cluster. Shards[i] describes Objects[i]. Empty for other databases.
 	Shards []Shard `json:"shards,omitempty"`
@@ -176,7 +176,7 @@ func Folder(id string) string { return Backups + id + "/" }
 // the log of the copied member.
 func (b *Backup) IsOnLog() bool { return b.Position != nil && b.Base != Files }
 
-// HasGTIDs reports whether the GTIDs in the backup are known exactly. Only then a timeline by GTID can continue the backup.
+// HasGTIDs reports whether the GTIDs in the backup are known exactly. Only then can a timeline by GTID continue the backup.
 func (b *Backup) HasGTIDs() bool {
 	return b.Base == Files && b.Position != nil && b.Position.GTID != ""
 }
@@ -225,13 +225,13 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 	case b.Base != "" && b.Base != Files && b.Base != Physical:
 		return nil, contract.Errorf(contract.ReasonNewerFormat, "manifest %s is of a backup of the kind %.40q, which this agent does not know: use the version of the operator that wrote it, or a newer one", name, b.Base)
 	case !IsID(b.ID) || name != Folder(b.ID)+Name:
-		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is of another backup, %q", name, b.ID)
+		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s has the backup ID %q, which is invalid or belongs to another backup", name, b.ID)
 	case len(b.Objects) == 0:
 		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names no object", name)
 	}
 	for _, o := range b.Objects {
 		if o.Name == "" || o.Name != path.Base(o.Name) || strings.HasPrefix(o.Name, ".") || len(o.SHA256) != 64 || len(o.PlainSHA256) != 64 || o.Bytes < 0 {
-			return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names an object %q, which is no valid name", name, o.Name)
+			return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s has an invalid entry for object %q", name, o.Name)
 		}
 	}
 	return b, nil
@@ -247,7 +247,7 @@ func decode(name string, text []byte, newest int, into any) error {
 	}
 	switch {
 	case head.Format > newest:
-		return contract.Errorf(contract.ReasonNewerFormat, "manifest %s has format %d, this agent reads formats up to %d: use the version of the operator that wrote it, or a newer one",
+		return contract.Errorf(contract.ReasonNewerFormat, "manifest %s has format %d, but this agent reads formats up to %d: use the version of the operator that wrote it, or a newer one",
 			name, head.Format, newest)
 	case head.Format < 1:
 		return contract.Errorf(contract.ReasonDamaged, "manifest %s has no format", name)

@@ -10,7 +10,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A store may have backups of several formats. An unknown form is refused as the form of a newer agent.
+// A store may have backups of several formats. An unknown kind is refused with NewerFormat, because a newer agent may have written it.
 func TestDecodeBackup(t *testing.T) {
 	t.Parallel()
 	const id = "20260102T150405Z-0a1b2c3d"

@@ -130,7 +130,7 @@ type Head struct {
 
 // Superseded describes transactions at the end of a timeline that the database has lost.
 type Superseded struct {
-	// At is the last moment before these transactions.
+	// At is the latest time before these transactions.
 	At time.Time `json:"at"`
 	// GTIDs are the GTIDs of these transactions. Epoch is the epoch of the primary that lacks them.
 	GTIDs string `json:"gtids"`
@@ -170,10 +170,10 @@ func DecodeSegment(name string, text []byte) (*Segment, error) {
 		return nil, err
 	}
 	if !timelinePattern.MatchString(s.Timeline) || s.File != path.Base(s.File) || s.From < 4 || s.To < s.From || s.Name() != name {
-		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is of another segment", name)
+		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is invalid, or describes another segment", name)
 	}
 	if s.Object.Name != path.Base(s.Object.Name) || len(s.Object.SHA256) != 64 {
-		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s names an object %q, which is no valid name", name, s.Object.Name)
+		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s has an invalid entry for object %q", name, s.Object.Name)
 	}
 	return s, nil
 }

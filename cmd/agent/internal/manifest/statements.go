@@ -17,7 +17,7 @@ const (
 
 const delimiter = "\n;;\n"
 
-// EncodeStatements writes statements in a form that the database's client can read, too.
+// EncodeStatements writes statements in a form that the database's client can also read.
 func EncodeStatements(statements []Statement) string {
 	text := "DELIMITER ;;\n"
 	for _, s := range statements {

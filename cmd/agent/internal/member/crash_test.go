@@ -82,8 +82,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// The agent is killed between any two writes of a start. When the pod starts again, it uses an unused ticket, and starts nothing with a
-// used ticket. Earlier data still exists. The next pod starts with a new ticket.
+// The agent is killed between any two writes of a start. When the pod starts again, the agent uses an unused ticket, but starts nothing
+// with a used ticket. Earlier data still exists. The next pod starts, even with the text of a used ticket.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	const marked = `{"format":1,"pod":"data/etcd-1","cluster":"c","member":`

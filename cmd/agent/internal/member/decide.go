@@ -20,7 +20,7 @@ const (
 	Own Volume = "Own"
 	// Lost: the mark names data that no longer exists.
 	Lost Volume = "Lost"
-	// Foreign: the data has no readable mark, or its pod or member differs from the mark.
+	// Foreign: the data has no readable mark, or the mark names another pod or another member.
 	Foreign Volume = "Foreign"
 )
 
@@ -143,7 +143,7 @@ func (d Decision) foreign(s Situation) Decision {
 // own decides for a volume with data of this pod.
 func (d Decision) own(s Situation) Decision {
 	if has := schemeOf(s.PeerURL); s.Mark != nil && s.Mark.Scheme != "" && s.Mark.Scheme != has {
-		return d.wait(TLSChanged, "the members know each other by %s addresses, and this one would use %s: restore spec.tls.mode. "+
+		return d.wait(TLSChanged, "the members know each other by %s addresses, but this one would use %s: restore spec.tls.mode. "+
 			"To change it, restore a backup into a new cluster", s.Mark.Scheme, has)
 	}
 	id := s.identity()
@@ -222,7 +222,7 @@ func (d Decision) join(s Situation) Decision {
 		case !m.Learner:
 			return refuse(fmt.Sprintf("member %s is not a learner", id))
 		case !slices.Contains(m.PeerURLs, s.PeerURL):
-			return refuse(fmt.Sprintf("member %s has the address %v, and this pod has the address %s", id, m.PeerURLs, s.PeerURL))
+			return refuse(fmt.Sprintf("member %s has the address %v, but this pod has the address %s", id, m.PeerURLs, s.PeerURL))
 		}
 		members = answer.Members
 	}

@@ -108,7 +108,7 @@ func TestDecide(t *testing.T) {
 		"a member, join as another": {Situation{Mark: whole, Data: of("a"), Peers: running()}, "join:b", Own, TicketRefused, "", false, "another member"},
 		"unknown whether, join":     {Situation{Mark: whole, Data: of("a")}, "join:b", Own, TicketRefused, "", false, "no running member has confirmed"},
 		"others of another cluster": {Situation{Mark: &Mark{Pod: pod, Cluster: "x", Member: "f"}, Data: Data{Exists: true, Identity: Identity{"x", "f"}}, Peers: running()}, "", Own, "", "", false, ""},
-		"of the past":               {Situation{Mark: whole, Data: until(5), Known: had(6)}, "", Own, DataOutdated, "", false, "ends at entry 5 of term 2, and the member had entry 6"},
+		"of the past":               {Situation{Mark: whole, Data: until(5), Known: had(6)}, "", Own, DataOutdated, "", false, "ends at entry 5 of term 2, but the member had entry 6"},
 		"of an earlier term":        {Situation{Mark: whole, Data: until(7), Known: []etcdmember.Known{{Cluster: "c", Member: "a", Position: Position{Term: 3, Index: 6}}}}, "", Own, DataOutdated, "", false, "term 3"},
 		"not of the past":           {Situation{Mark: whole, Data: until(6), Known: had(6)}, "", Own, "", "", false, ""},
 		"of the past, by one note":  {Situation{Mark: whole, Data: until(5), Known: append(had(4), had(6)...)}, "", Own, DataOutdated, "", false, ""},

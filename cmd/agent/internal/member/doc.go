@@ -15,7 +15,7 @@
 //
 //   - The mark, a file next to the data (see Mark). It names the pod, the cluster
 //     and the member to which the data belongs.
-//   - The data itself. The server's own files name the cluster and the member, too.
+//   - The data itself. The server's own files also name the cluster and the member.
 //   - The ticket, an annotation that the operator writes on the pod. The downward
 //     API shows it as a file (see Ticket).
 //   - The member lists of the running members.

@@ -12,14 +12,15 @@ import (
 	"sync"
 )
 
-// Kept measures folders of former data, which a volume keeps for people. It measures again when their names change.
+// Kept measures folders of former data, which a volume keeps for people. It measures again when the names of these folders change.
 type Kept struct {
 	mu    sync.Mutex
 	names []string
 	bytes int64
 }
 
-// MiB returns the size in MiB of the folders that were set aside next to a data folder. It is 0 for less than one, and if it is unknown.
+// MiB returns the size in MiB of the folders that were set aside next to a data folder. It returns 0 if the size is unknown or less than 1
+// MiB.
 func (k *Kept) MiB(folder string) int64 {
 	root, prefix := filepath.Dir(folder), filepath.Base(folder)+setAsideInfix
 	entries, err := os.ReadDir(root)

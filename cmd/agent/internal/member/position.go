@@ -40,7 +40,7 @@ func (s Situation) outdated() string {
 	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {
 		return ""
 	}
-	return fmt.Sprintf("its log ends at entry %d of term %d, and the member had entry %d of term %d", s.Data.Last.Index, s.Data.Last.Term, far.Index, far.Term)
+	return fmt.Sprintf("its log ends at entry %d of term %d, but the member had entry %d of term %d", s.Data.Last.Index, s.Data.Last.Term, far.Index, far.Term)
 }
 
 // positionNote is the name of the note with the furthest position of the member's data. Its folder lives as long as the pod.

@@ -138,7 +138,7 @@ func (a *Agent) look(ctx context.Context) (Situation, error) {
 		return s, err
 	}
 	if s.Ticket, err = a.ticket(); err != nil {
-		_, _ = fmt.Fprintln(a.Log, "read the ticket in file", a.Ticket+":", err) // an unknown position counts as none
+		_, _ = fmt.Fprintln(a.Log, "read the ticket in file", a.Ticket+":", err) // an unreadable ticket counts as none
 	}
 	if asksPeers(s) {
 		s.Peers = a.Server.Peers(ctx)
@@ -151,8 +151,8 @@ func asksPeers(s Situation) bool {
 	return s.Data.Exists || s.Ticket.Verb == Join && !s.used()
 }
 
-// start prepares the volume and becomes the server. If the machine fails between two steps, the ticket counts as used.
-// The volume is then either unchanged, or empty with a mark of the start.
+// start prepares the volume and becomes the server. If the machine fails between two steps, the ticket counts as used. In that case, the
+// volume is either unchanged, or empty with a mark of the start.
 func (a *Agent) start(s Situation, d Decision) error {
 	folder := filepath.Join(a.Volume, a.Data)
 	restored := false

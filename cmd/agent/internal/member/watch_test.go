@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
-// While the server runs, the agent reports the identity of the volume's data and the end of the log. The end is never before the end at the
-// start.
+// While the server runs, the agent reports the identity of the volume's data and the end of the log. The reported end is never before the
+// end of the log at the server's start.
 func TestReportNextToTheServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

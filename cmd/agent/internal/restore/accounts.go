@@ -23,9 +23,8 @@ const mostWarnings = 20
 
 func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }
 
-// loadAccounts runs the statements of the backup's accounts one by one. A refused statement causes a warning, and the
-// next statements still run. For example, a grant on a dropped table, or a plugin that this server lacks, does not end
-// a restore.
+// loadAccounts runs the statements of the backup's accounts one by one. A refused statement causes a warning, but the next statements still
+// run. For example, a grant on a dropped table, or a plugin that this server lacks, does not end a restore.
 func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error) {
 	conn, err := i.Connect(ctx)
 	if err != nil {

@@ -143,7 +143,7 @@ func (c *Copy) ReadState() (bool, error) {
 
 // save replaces the state atomically: after a crash, the file has the old or the new state.
 func (c *Copy) save() error {
-	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume has the account, too
+	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume also has the account
 	if err != nil {
 		return err
 	}

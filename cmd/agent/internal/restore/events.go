@@ -21,7 +21,7 @@ const (
 	ofReplica = "DISABLE ON SLAVE"
 )
 
-// eventStatement matches a statement that may create, change or drop events.
+// eventStatement holds a statement that may create, change or drop events, and the default schema of the statement.
 type eventStatement struct {
 	schema string
 	text   []byte

@@ -63,7 +63,7 @@ func (s Source) HasRoom(volume string) error {
 	plain, _ := s.Backup.Totals()
 	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // of a volume
 	if need := plain + spare; free < need {
-		return contract.Errorf(contract.ReasonRefused, "backup %s needs %d MiB, and the volume has %d MiB of room: nothing was restored: raise storage.size", s.Backup.ID, need>>20, free>>20)
+		return contract.Errorf(contract.ReasonRefused, "backup %s needs %d MiB, but the volume has %d MiB of room: nothing was restored: raise storage.size", s.Backup.ID, need>>20, free>>20)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func Readable(b *manifest.Backup, p Programs) error {
 	has := p.Version
 	switch {
 	case from.Major == 8 && from.Minor == 0 && has.Major == 8 && has.Minor == 0 && from.Patch > has.Patch:
-		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of the newer version %s, the image has version %s: use an image of that version, or a newer one", b.ID, from.Text, has.Text)
+		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of the newer version %s, but the image has version %s: use an image of that version, or a newer one", b.ID, from.Text, has.Text)
 	case from.Major == 8 && from.Minor < 4 && has.Major > 8:
 		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of version %s, which %s cannot read: restore it with an image of 8.4, and upgrade the database afterwards", b.ID, from.Text, has.Text)
 	}

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Follow applies the archive after the copy's position, and returns the number of applied transactions. The server may still run when it
-// returns.
+// Follow applies the archive after the copy's position, and returns the number of applied transactions. The server may still run when
+// Follow returns.
 func (c *Copy) Follow(ctx context.Context) (int64, error) {
 	before := c.Transactions
 	if err := c.recover(ctx); err != nil {
@@ -122,7 +122,7 @@ func (c *Copy) plan(ctx context.Context) (*Plan, error) {
 		return nil, beginAgain(contract.ReasonDamaged, "%w", timeline.Broken)
 	}
 	if len(timeline.Segments) > 0 && timeline.Segments[0].File != c.Position.File {
-		return nil, beginAgain(contract.ReasonGap, "the source has removed file %s of its log, and a part of it was not copied", c.Position.File)
+		return nil, beginAgain(contract.ReasonGap, "the source has removed file %s of its log before the whole file was copied", c.Position.File)
 	}
 	if len(timeline.Segments) == 0 {
 		return nil, contract.Errorf(contract.ReasonNotFound, "no part of file %s of the source's log has arrived yet", c.Position.File)

@@ -25,8 +25,7 @@ type following struct {
 	// prepared before the batch.
 	resumed  bool
 	position contract.Position
-	// isAtomic is Batch.IsAtomic. isStrict reports whether the server stores its position atomically for DDL
-	// statements, too.
+	// isAtomic is Batch.IsAtomic. isStrict reports whether the server also stores its position atomically for DDL statements.
 	isAtomic, isStrict bool
 	// seek has the GTIDs to find. found is the end of the last transaction with one of these GTIDs; nil if the batch
 	// has none.

@@ -120,9 +120,9 @@ func (i *Instance) Init(ctx context.Context) error {
 	return nil
 }
 
-// forced returns the options that override the server's configuration. The server then has no network and no events,
-// commits each statement, and writes only to the database's folder. It fits into the memory of the agent's container.
-// With --symbolic-links=OFF, MariaDB ignores DATA DIRECTORY and INDEX DIRECTORY, even in statements of the applier.
+// forced returns the options that override the server's configuration. With these options, the server has no network and no events, commits
+// each statement, writes only to the database's folder, and fits into the memory of the agent's container. With --symbolic-links=OFF,
+// MariaDB ignores DATA DIRECTORY and INDEX DIRECTORY, even in statements of the applier.
 func (i *Instance) forced() []string {
 	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--autocommit=ON", "--read-only=OFF", "--skip-grant-tables=OFF",
 		"--general-log=OFF", "--slow-query-log=OFF", "--skip-log-error", "--default-time-zone=SYSTEM",

@@ -142,7 +142,7 @@ func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.
 // twice returns the error for a time that fits two positions, because later transactions in the log have earlier times.
 func (m *moment) twice(later contract.Position) error {
 	return contract.Errorf(contract.ReasonRefused, "the log reaches the time %s twice: after it, near %s:%d, the log has earlier times again, because the server's clock or the timestamp of a session was set. %s",
-		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first moment", "a later moment", &later))
+		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first occurrence of the time", "a later occurrence", &later))
 }
 
 // choose names the positions that a user can set instead of the time.

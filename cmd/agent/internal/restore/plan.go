@@ -34,8 +34,8 @@ type Plan struct {
 	base, executed binlog.Set
 }
 
-// MakePlan fails if the archive does not have every segment from the backup to the end of the replay. It reads only manifests. If the end
-// is a time, the plan may still need locate.
+// MakePlan returns the plan of a replay. It fails if the archive does not have every segment from the backup to the end of the replay. It
+// reads only manifests. If the end is a time, the plan may still need locate.
 func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,

@@ -100,7 +100,7 @@ func TestMomentsInTheLog(t *testing.T) {
 		"the archive was away, and a time after":   {away, 9005, 4, ""},
 		"a commit that waited":                     {[]stretch{{from: 1, to: 60, at: []int{10}}, {from: 60, to: 120, at: []int{52, 90}}}, 80, 2, ""},
 		"the end of the archive":                   {minutes, 200, 6, ""},
-		"behind the end of the archive":            {minutes, 201, 0, contract.ReasonNotFound},
+		"after the end of the archive":             {minutes, 201, 0, contract.ReasonNotFound},
 		"a timestamp does not move the end":        {only[:2], 7000, 0, contract.ReasonNotFound},
 		"an older backup is needed":                {[]stretch{{from: 1, to: 60, at: []int{-1, 50}}}, -2, 0, contract.ReasonNotFound},
 		"a clock set back":                         {[]stretch{{from: 1, to: 4200, at: []int{10, 4200}}, {from: 4200, to: 920, at: []int{910}}, {from: 920, to: 5400, at: []int{1200, 5400}}}, 1800, 0, contract.ReasonRefused},

@@ -86,7 +86,7 @@ func (p *prepared) follow(e binlog.Event) string {
 // lacks returns the error for a replay that would end an XA transaction which it has not prepared. The server would refuse such an event.
 func (s *spool) lacks(name string, here contract.Position) error {
 	b := s.plan.source.Backup
-	err := contract.Errorf(contract.ReasonNotFound, "XA transaction %s of backup %s ends before %s:%d, and the archive from file %s on lacks its changes: restore to an earlier moment, or use another backup",
+	err := contract.Errorf(contract.ReasonNotFound, "XA transaction %s of backup %s ends before %s:%d, but the archive from file %s on lacks the changes of the transaction: restore to an earlier time, or use another backup",
 		name, b.ID, here.File, here.Offset, b.FirstFile())
 	if s.plan.timeline.Lacks != nil {
 		err = contract.Errorf(contract.ReasonNotFound, "%w: %w", err, s.plan.timeline.Lacks)

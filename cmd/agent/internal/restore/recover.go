@@ -28,7 +28,7 @@ func (c *Copy) recover(ctx context.Context) error {
 		return nil
 	}
 	if c.Batch != nil && !c.Batch.IsAtomic {
-		return beginAgain(contract.ReasonFailed, "the agent was killed during a change of definitions, and it is unknown whether the change was applied")
+		return beginAgain(contract.ReasonFailed, "the agent was killed during a change of definitions, so it is unknown whether the change was applied")
 	}
 	if err := c.i.Start(ctx, append(durable, applier(c.i.Version)...)...); err != nil {
 		return beginAgain(contract.ReasonFailed, "start the server of a copy whose agent was killed: %w", err)

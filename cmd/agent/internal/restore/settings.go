@@ -22,8 +22,8 @@ import (
 
 // Settings make a restoring server behave like the backup's server.
 type Settings struct {
-	// Arguments are options of the server. Replay are additional options for the replay: they need the time zone
-	// tables, which are filled by then.
+	// Arguments are options of the server. Replay are additional options for the replay: they need the time zone tables, which the restore
+	// fills before the replay.
 	Arguments, Replay []string
 	// Zone is the server's environment variable TZ; nil for the agent's TZ.
 	Zone *string

@@ -60,8 +60,8 @@ type spool struct {
 	whole         uint64
 	// dry makes the spool write nothing and count the transactions after the end.
 	dry bool
-	// bound is the size in bytes at which a batch ends. The batch then still includes the rest of the current file.
-	// bytes is the size of the batch so far. read is the number of segments that were read.
+	// bound is the size in bytes at which a batch ends. A batch that reaches bound still includes the rest of the current file. bytes is the
+	// size of the batch so far. read is the number of segments that were read.
 	bound, bytes uint64
 	read         int
 	// statuses are the statuses of events before the replay.
@@ -142,7 +142,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 	}
 	name := segment.Name()
 	if s.tracker.Offset != segment.From {
-		return contract.Errorf(contract.ReasonDamaged, "segment %s begins at offset %d, the one before ends at %d", name, segment.From, s.tracker.Offset)
+		return contract.Errorf(contract.ReasonDamaged, "segment %s begins at offset %d, but the previous segment ends at %d", name, segment.From, s.tracker.Offset)
 	}
 	// After the last event, read the rest of the segment to verify its hash.
 	s.present = segment
@@ -150,7 +150,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 		return err
 	}
 	if s.tracker.Offset != segment.To {
-		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, and at %d by its manifest", name, s.tracker.Offset, segment.To)
+		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, but at offset %d by its manifest", name, s.tracker.Offset, segment.To)
 	}
 	return s.compare(name, segment)
 }
@@ -227,7 +227,8 @@ func (s *spool) event(raw []byte) error {
 	return s.ended(e, here, after)
 }
 
-// ended processes the end of a transaction after a dump. after reports whether the transaction is after the end of the replay.
+// ended processes the end of a transaction in a replay after a dump. after reports whether the transaction ends after the backup's
+// position.
 func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error {
 	late := s.late(e, here)
 	switch {

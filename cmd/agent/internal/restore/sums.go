@@ -195,7 +195,7 @@ func isSet(n *big.Int, text string) bool {
 }
 
 // statementOf returns the statement that counts the rows of a table and sums up 60 bits of each row's hash. The sum does not depend on the
-// order of rows. MySQL 9.6 has MD5 only with a component.
+// order of rows. It uses SHA2, because MySQL 9.6 has MD5 only with a component.
 func statementOf(table server.Table, columns []string) string {
 	hash := "'0'"
 	if len(columns) > 0 {

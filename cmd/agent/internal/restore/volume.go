@@ -178,10 +178,10 @@ func Lock(ctx context.Context, volume string) (*os.File, error) {
 func Compatible(s Source, p Programs) error {
 	from, _ := server.ParseVersion(s.Backup.Server.Version)
 	if from.Flavour != p.Version.Flavour {
-		return contract.Errorf(contract.ReasonRefused, "backup %s is of %s %s, the image has %s %s: use an image of the same kind", s.Backup.ID, from.Flavour, from.Text, p.Version.Flavour, p.Version.Text)
+		return contract.Errorf(contract.ReasonRefused, "backup %s is of %s %s, but the image has %s %s: use an image of the same kind", s.Backup.ID, from.Flavour, from.Text, p.Version.Flavour, p.Version.Text)
 	}
 	if from.Major > p.Version.Major || from.Major == p.Version.Major && from.Minor > p.Version.Minor {
-		return contract.Errorf(contract.ReasonRefused, "backup %s is of the newer version %s, the image has version %s: use an image of that version, or a newer one", s.Backup.ID, from.Text, p.Version.Text)
+		return contract.Errorf(contract.ReasonRefused, "backup %s is of the newer version %s, but the image has version %s: use an image of that version, or a newer one", s.Backup.ID, from.Text, p.Version.Text)
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	out.Position = s.Backup.Position
 	rows := s.Backup.Tables
 	if plan != nil && plan.Transactions() {
-		// The manifest has the numbers of rows at the backup's position, not at the moment of the restore.
+		// The manifest has the numbers of rows at the backup's position, not at the end of the replay.
 		if err := check(ctx, i, s, rows, &out); err != nil {
 			return out, err
 		}
@@ -246,7 +246,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	return out, i.Stop(ctx)
 }
 
-// fill creates a database from the backup's dump and accounts, and returns warnings. The server still runs when it returns.
+// fill creates a database from the backup's dump and accounts, and returns warnings. The server still runs when fill returns.
 func (s Source) fill(ctx context.Context, i *Instance) ([]string, error) {
 	if err := i.Init(ctx); err != nil {
 		return nil, err

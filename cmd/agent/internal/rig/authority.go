@@ -30,7 +30,7 @@ type Authority struct {
 	isExpired bool // the certificates that it creates have expired
 }
 
-// Expired returns the same authority, which makes certificates that have expired.
+// Expired returns an authority with the same key. The certificates that it issues have already expired.
 func (a *Authority) Expired() *Authority { return &Authority{a.key, a.cert, true} }
 
 // NewAuthority makes an authority.

@@ -41,7 +41,7 @@ type Fault int
 const (
 	None       Fault = iota
 	Cut              // the connection breaks while the request is being read
-	LostAnswer       // the request takes effect, and the connection breaks
+	LostAnswer       // the request takes effect, but the connection breaks before the answer
 	Busy             // 503 SlowDown
 	NoRoom           // 507, for requests that write
 	Denied           // 403

@@ -59,8 +59,8 @@ func (s *RedisServer) settings() string {
 		text, s.Port, s.Data, quoted, timeout)
 }
 
-// Up starts the server's process and waits until the process has read its data. If the port is in use, Up selects
-// another port. A restarted server may get another port, too, because nodes gossip their addresses.
+// Up starts the server's process and waits until the process has read its data. If the port is in use, Up selects another port. A restarted
+// server may also get another port: nodes gossip their addresses.
 func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {

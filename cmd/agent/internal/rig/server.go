@@ -31,7 +31,7 @@ import (
 // Password has characters that are special in configuration files and shells.
 const Password = `p"w'\ #1$`
 
-// Account makes backups, ArchiveAccount follows the binary log.
+// Account makes backups. ArchiveAccount follows the binary log.
 const (
 	Account        = "d3os_backup"
 	ArchiveAccount = "d3os_archive"

@@ -43,8 +43,8 @@ func NewFramed(w io.Writer, recipients []age.Recipient) (*Writer, error) {
 type frames struct {
 	to      io.Writer
 	encoder *zstd.Encoder
-	// free are frames to fill; the first one is being filled. pending are the frames that are being compressed or wait for it, oldest
-	// first.
+	// free are frames to fill; the first one is being filled. pending are the frames that are being compressed or wait to be compressed,
+	// oldest first.
 	free, pending []*frame
 }
 

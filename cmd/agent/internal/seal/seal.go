@@ -163,7 +163,7 @@ func (s *Reader) check() error {
 	}
 	o := s.object
 	if s.stored.n != o.Bytes || s.stored.sum() != o.SHA256 || s.plain.n != o.PlainBytes || s.plain.sum() != o.PlainSHA256 {
-		return contract.Errorf(contract.ReasonDamaged, "%s differs from the written object: %d bytes of %d, or another SHA-256", o.Name, s.stored.n, o.Bytes)
+		return contract.Errorf(contract.ReasonDamaged, "%s differs from its entry in the manifest, in a size or in a SHA-256: it has %d bytes, and the entry has %d", o.Name, s.stored.n, o.Bytes)
 	}
 	return nil
 }

@@ -100,8 +100,8 @@ func ZoneMoments() []int64 {
 	return moments
 }
 
-// ZoneOffsets lists the offsets of a time zone from UTC at ZoneMoments. It has each moment at which the offset changes, with the new
-// offset: "86400:28800".
+// ZoneOffsets lists the offsets of a time zone from UTC at ZoneMoments. It has each time at which the offset changes, with the new offset:
+// "86400:28800".
 func ZoneOffsets(at func(moment int64) int64) string {
 	var text []string
 	last := int64(-1 << 62)

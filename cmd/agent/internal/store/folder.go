@@ -23,7 +23,7 @@ const partial = ".partial-"
 // Folder stores objects as files. After Put has returned, the object survives a power failure.
 type Folder struct{ root string }
 
-// NewFolder returns a store in a folder. It fails if the folder is missing, because the volume may not be mounted then.
+// NewFolder returns a store in a folder. It fails if the folder is missing, because the volume of a missing folder may not be mounted.
 func NewFolder(root string) (*Folder, error) {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
@@ -178,7 +178,7 @@ func (f *Folder) Delete(_ context.Context, name string) error {
 		return folderError(fmt.Sprintf("remove %s from %s", name, f), err)
 	}
 	for folder := filepath.Dir(path); len(folder) > len(filepath.Clean(f.root)) && os.Remove(folder) == nil; {
-		folder = filepath.Dir(folder) // the parent may be empty now, too
+		folder = filepath.Dir(folder) // the parent may also be empty now
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// multipart uploads content with more than one part. part is the first one. It holds two parts in memory, because it sends one part while
-// it reads the next.
+// multipart uploads content with more than one part. part is the first part. multipart holds two parts in memory, because it sends one part
+// while it reads the next.
 func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part []byte) (err error) {
 	key := s.o.Prefix + name
 	upload, err := s.client.NewMultipartUpload(ctx, s.o.Bucket, key, minio.PutObjectOptions{ContentType: "application/octet-stream", ServerSideEncryption: s.sse})

@@ -255,7 +255,7 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Sweep aborts uploads that will never be completed. Otherwise the bucket would keep and charge for their parts.
+// Sweep aborts uploads that will never be completed. Otherwise the bucket would keep their parts, which cost money.
 func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return s.SweepIf(ctx, prefix, func(string) bool { return true })
 }

@@ -39,13 +39,13 @@ type Store interface {
 	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
 	// Stat describes an object. It fails with ErrNotFound if the object does not exist.
 	Stat(ctx context.Context, name string) (Info, error)
-	// List describes the objects whose names begin with a prefix, in no order.
+	// List describes the objects whose names begin with a prefix, in any order.
 	List(ctx context.Context, prefix string) ([]Info, error)
 	// Delete removes an object. A missing object is not an error.
 	Delete(ctx context.Context, name string) error
 	// Sweep removes the leftovers of interrupted Puts under a prefix, and returns the names of their objects.
 	Sweep(ctx context.Context, prefix string) ([]string, error)
-	// SweepIf is Sweep for the objects for whose names may returns true.
+	// SweepIf acts like Sweep, but only on the objects for whose names may returns true.
 	SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error)
 	// String names the store in messages, without secrets.
 	String() string

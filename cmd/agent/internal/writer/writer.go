@@ -169,7 +169,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if c, err := read(ctx, l.store, l.role); err != nil {
 		return err
 	} else if c != nil && !l.claim.Until.IsZero() && c.Process != process && (c.Writer != l.claim.Writer || c.Writer == "") && time.Now().Before(c.Until) {
-		return contract.Errorf(contract.ReasonRefused, "another agent (%s of %s) writes to %s, too: two databases must not share a prefix", l.role, c.who(), l.store)
+		return contract.Errorf(contract.ReasonRefused, "another agent (%s of %s) also writes to %s: two databases must not share a prefix", l.role, c.who(), l.store)
 	}
 	l.claim.Until = time.Now().UTC().Add(l.length).Truncate(time.Second)
 	return l.write(ctx)

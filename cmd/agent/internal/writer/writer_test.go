@@ -36,7 +36,7 @@ func TestTwoWriters(t *testing.T) {
 	assert.Equal(t, reason, contract.Reason(""))
 	as("2", func() {
 		backup, reason := take(Backup, "a")
-		assert.Equal(t, reason, contract.Reason(""), "roles of one writer are at work at once")
+		assert.Equal(t, reason, contract.Reason(""), "one writer has both roles at the same time")
 		backup.Release(t.Context())
 	})
 	as("3", func() {
@@ -48,7 +48,7 @@ func TestTwoWriters(t *testing.T) {
 	})
 	as("4", func() {
 		_, reason := take(Archive, "a")
-		assert.Equal(t, reason, contract.Reason(""), "a pod that was killed starts again at once")
+		assert.Equal(t, reason, contract.Reason(""), "a pod that was killed takes its role again immediately")
 	})
 	archive.Release(t.Context()) // the former process no longer has the claim
 	as("4", func() {
@@ -58,18 +58,18 @@ func TestTwoWriters(t *testing.T) {
 	assert.NilError(t, Check(t.Context(), s, "a"))
 	as("5", func() {
 		l, reason := take(Backup, "b")
-		assert.Equal(t, reason, contract.Reason(""), "a platform that was created again goes on")
+		assert.Equal(t, reason, contract.Reason(""), "a recreated platform takes the role")
 		l.Release(t.Context())
 		assert.Equal(t, contract.ReasonOf(Check(t.Context(), s, "a")), contract.ReasonRefused)
 		assert.NilError(t, Check(t.Context(), s, "b"))
 	})
 	for _, role := range []Role{Archive, Backup} {
 		_, reason = take(role, "a")
-		assert.Equal(t, reason, contract.ReasonRefused, "and the one before comes not back")
+		assert.Equal(t, reason, contract.ReasonRefused, "the former writer is refused")
 	}
 	assert.NilError(t, s.Delete(t.Context(), name(Backup)))
 	_, reason = take(Backup, "a")
-	assert.Equal(t, reason, contract.Reason(""), "with consent it does")
+	assert.Equal(t, reason, contract.Reason(""), "the former writer takes the role after a user has deleted the claim")
 }
 
 // Without a name, two processes cannot have the same role at the same time.

@@ -31,10 +31,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errEnd marks an incomplete last record. etcd truncates such a record, and has not acknowledged it.
 var errEnd = errors.New("the end of the log")
 
-// Inspect returns the evidence of damage to the write-ahead log, "" for none, and the end of the log. A record has a
-// checksum of all records before it. If a checksum is wrong, etcd does not start. If the length of a record is wrong,
-// etcd takes the record for the incomplete last one after a power failure. It then truncates the log there, and votes
-// without records that it had acknowledged. After a real power failure, the places that were not written have zeros.
+// Inspect returns the evidence of damage to the write-ahead log, "" for none, and the end of the log. A record has a checksum of all
+// records before it. If a checksum is wrong, etcd does not start. If the length of a record is wrong, etcd mistakes the record for the
+// incomplete last record after a power failure. etcd then truncates the log there, and votes without records that it had acknowledged.
+// After a real power failure, the places that were not written have zeros.
 func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil {
@@ -86,7 +86,7 @@ func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 		case (cut || err != nil && torn(frame, at+8)) && !followed(frame):
 			return sum, errEnd
 		case cut:
-			return sum, fmt.Errorf("the record at %d seems to have %d bytes, and other records are among them", at, size)
+			return sum, fmt.Errorf("the record at %d seems to have %d bytes, but these bytes contain other records", at, size)
 		case err != nil:
 			return sum, fmt.Errorf("the record at %d %w", at, err)
 		}

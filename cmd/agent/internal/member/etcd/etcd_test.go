@@ -39,8 +39,8 @@ func program(t *testing.T, version string) string {
 	return file
 }
 
-// The name of the image has a digest and no version, so the agent reads the version from the image's program. It does not start etcd on
-// data of another minor version.
+// The name of the image has a digest and no version, so the agent reads the version from the image's program. It refuses an image whose
+// etcd has another minor version than the spec.
 func TestImageMustHaveTheVersion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ has, wanted, err string }{
@@ -199,8 +199,8 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 }
 
-// damage inverts each byte of a real log that is in use, and checks that Inspect reports it. Inspect must accept a log
-// with an incomplete end.
+// damage inverts each used byte of a real log, and checks that Inspect reports the damage. Inspect must accept a log with an incomplete
+// end.
 func damage(t *testing.T, s *Server, folder, log string) {
 	t.Helper()
 	whole, err := os.ReadFile(log)

@@ -241,7 +241,7 @@ func loadCertificates(folder string) (pair tls.Certificate, authority *x509.Cert
 	return pair, authority, nil
 }
 
-// askVersion returns the version of the image's etcd. If the version is unknown, it returns a new one.
+// askVersion returns the version of the image's etcd. If the version is unknown, it returns 3.6.
 func askVersion(program string) version {
 	if has, known := readVersion(program); known {
 		return has

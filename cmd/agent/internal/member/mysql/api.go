@@ -115,17 +115,17 @@ func order(w http.ResponseWriter, r *http.Request, instance string, orders Order
 		return contract.Errorf(contract.ReasonUsage, "read the order %s: %w", r.URL.Path, err)
 	}
 	if q.Instance != instance {
-		return contract.Errorf(contract.ReasonRefused, "the order %s is for start %q of this member, and the member's present start is %q", r.URL.Path, q.Instance, instance)
+		return contract.Errorf(contract.ReasonRefused, "the order %s is for start %q of this member, but the member's present start is %q", r.URL.Path, q.Instance, instance)
 	}
 	if orders == nil {
-		return contract.Errorf(contract.ReasonServerUnreachable, "the order %s needs a server, and no server runs", r.URL.Path)
+		return contract.Errorf(contract.ReasonServerUnreachable, "the order %s needs a server, but no server runs", r.URL.Path)
 	}
 	s, err := orders.State(r.Context())
 	if err != nil {
 		return fmt.Errorf("read the state of the server before the order %s: %w", r.URL.Path, err)
 	}
 	if q.Server == "" || q.Server != s.Server {
-		return contract.Errorf(contract.ReasonRefused, "the order %s is for the data of server %q, and this is server %q", r.URL.Path, q.Server, s.Server)
+		return contract.Errorf(contract.ReasonRefused, "the order %s is for the data of server %q, but this is server %q", r.URL.Path, q.Server, s.Server)
 	}
 	return act(r.Context(), q)
 }

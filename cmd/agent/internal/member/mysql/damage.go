@@ -34,10 +34,9 @@ func (m *Member) damage(row map[string]string) mysqlmember.Damage {
 	return ""
 }
 
-// Renew drops a relay log that the server cannot read. The server then receives the transactions that it has not
-// applied from a source, and acknowledges none of them. Before the call, the caller must know that the source has every
-// transaction which the member received. The caller must also know that no promise depends on this member's copy of
-// them.
+// Renew drops a relay log that the server cannot read. The server then receives from a source the transactions that it has not applied, and
+// acknowledges none of them. Before the call, the caller must know two facts: the source has every transaction that the member received,
+// and no promise depends on this member's copy of these transactions.
 func (m *Member) Renew(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary != 0 {

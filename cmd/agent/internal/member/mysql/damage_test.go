@@ -33,7 +33,7 @@ func TestDamage(t *testing.T) {
 	assert.Equal(t, (&Member{}).damage(nil), mysqlmember.Damage(""))
 }
 
-// A member whose relay log was damaged drops it, and receives again what it has not applied. A relay log that can be read stays.
+// A member drops a damaged relay log, and receives again the transactions that it has not applied. It keeps a relay log that it can read.
 func TestTornRelayLog(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)

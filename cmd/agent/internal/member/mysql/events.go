@@ -136,8 +136,8 @@ func statusOf(e server.Event, table map[[2]string]recorded, own, id string) stri
 	return want
 }
 
-// Record writes the statuses of events to the table if they differ from it. HasBegun must be true. The caller limits the time: like a client's
-// write, the record may wait for an acknowledgement.
+// Record writes the statuses of events to the table if the statuses differ from the table. HasBegun must be true. The caller limits the
+// time: like a client's write, the record may wait for an acknowledgement.
 func (e *Events) Record(c *server.Conn) error {
 	if err := c.Do("SET SESSION sql_log_bin = 1"); err != nil {
 		return err

@@ -155,7 +155,8 @@ func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmemb
 	})
 }
 
-// receive makes a server without a receiver and an applier receive from a source. enabled is the statement that sets acknowledge.
+// receive makes a server without a receiver and an applier receive from a source. enabled is the statement that turns acknowledgements on
+// or off.
 func (m *Member) receive(c *server.Conn, from mysqlmember.Source, acknowledge bool, enabled string) error {
 	password := m.Password
 	if from.Personal {
@@ -271,10 +272,9 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	return nil
 }
 
-// Serve sets the number of acknowledgements that the primary demands, and the members whose connections it refuses. If
-// an order refuses a voter, no order of the same revision admits it later, because that order may be a delayed one.
-// servers has the UUIDs of servers that log in with a separate password, by member. Serve also makes a read-only
-// primary writable, for example after a failed demotion.
+// Serve sets the number of acknowledgements that the primary demands, and the members whose connections it refuses. If an order refuses a
+// voter, no later order of the same revision admits this voter: the later order may be a delayed one. servers has the UUIDs of servers that
+// log in with a separate password, by member. Serve also makes a read-only primary writable, for example after a failed demotion.
 func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 || m.unfinished {
@@ -333,8 +333,8 @@ func (m *Member) demand(c *server.Conn, demands int) error {
 	return nil
 }
 
-// disconnect ends the connections of locked accounts. A login in progress may have passed the check before the lock. disconnect ends it,
-// too, because its connection ID is not above the present maximum.
+// disconnect ends the connections of locked accounts. A login in progress may have passed the check before the lock. disconnect also ends
+// such a login, because its connection ID is not above the present maximum.
 func disconnect(c *server.Conn, users []string) error {
 	if len(users) == 0 {
 		return nil
@@ -463,7 +463,7 @@ func stopApplier(c *server.Conn) error {
 }
 
 // leavePart ends the applier within its present transaction, which is rolled back. It waits for the applier's end: an applier that is
-// killed and stopped at the same time would wait a minute, too.
+// killed and stopped at the same time would also wait a minute.
 func leavePart(c *server.Conn) error {
 	const applier = "FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID) "
 	rows, err := c.Rows("SELECT t.PROCESSLIST_ID " + applier + "WHERE a.PROCESSING_TRANSACTION <> ''")

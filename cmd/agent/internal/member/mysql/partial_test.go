@@ -67,7 +67,7 @@ func TestOrdersWithinATransaction(t *testing.T) {
 	stop := p.writes(t)
 	for i := range 6 {
 		o.Revision++
-		within(t, "a voter becomes a reader, or one a voter", func() error { return b.Follow(ctx, o, p.source(), i%2 == 1) })
+		within(t, "a voter becomes a reader, or a reader becomes a voter", func() error { return b.Follow(ctx, o, p.source(), i%2 == 1) })
 	}
 	parts := 0
 	for range 20 {

@@ -19,8 +19,8 @@ const stalledAfter = 400 * time.Millisecond
 // Progress judges the commits of a primary from repeated observations.
 type Progress struct {
 	executed string
-	// good is the time of the last observation that showed progress: no session waited, or a transaction had been
-	// committed since the observation before.
+	// good is the time of the last observation that showed progress: no session waited, or a transaction had been committed since the previous
+	// observation.
 	good time.Time
 }
 

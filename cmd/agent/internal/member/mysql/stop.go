@@ -117,7 +117,7 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 		err = m.Volume.Take(o, "")
 	}
 	if err != nil {
-		return errors.Join(contract.Errorf(contract.ReasonBusy, "give epoch %d up: %w", m.primary, err), m.writable(context.WithoutCancel(ctx)))
+		return errors.Join(contract.Errorf(contract.ReasonBusy, "give up epoch %d: %w", m.primary, err), m.writable(context.WithoutCancel(ctx)))
 	}
 	if err := signal(with); err != nil {
 		return fmt.Errorf("send %s to the server: %w", with, err)

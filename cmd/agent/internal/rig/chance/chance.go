@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Seed returns a constant to which SEED is added, and logs the result.
+// Seed returns the sum of a constant and SEED, and logs both.
 func Seed(t testing.TB, constant int64) int64 {
 	t.Helper()
 	seed := int64(0)

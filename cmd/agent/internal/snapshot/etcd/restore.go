@@ -20,8 +20,8 @@ import (
 )
 
 // revisionGap is added to the revision of a restored cluster. It exceeds the number of changes that the old cluster can have made since the
-// backup. Clients that watched the old cluster then list again. Without it, they would see other changes under revisions that they know
-// (https://etcd.io/docs/v3.6/op-guide/recovery/).
+// backup. Because of the gap, clients that watched the old cluster list again. Without the gap, the clients would see other changes under
+// revisions that they know (https://etcd.io/docs/v3.6/op-guide/recovery/).
 const revisionGap = 1_000_000_000
 
 // Target is the volume of the first member of a new cluster.
@@ -120,7 +120,7 @@ func findProgram(ctx context.Context, s restore.Source) (program, error) {
 		return program{}, err
 	}
 	if newer, image := isNewer(ctx, b.Server.Version, path); newer {
-		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has etcd %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
+		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, but the image has etcd %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
 	}
 	help, _ := exec.CommandContext(ctx, path, "snapshot", "restore", "--help").CombinedOutput() // if the program fails, it counts as a program without the flag
 	return program{path, strings.Contains(string(help), "--bump-revision")}, nil

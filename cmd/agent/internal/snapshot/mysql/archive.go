@@ -36,10 +36,10 @@ type Archive struct {
 	// Interval limits the age of transactions that are not archived yet. A segment of MaxBytes and a file of MaxFile end earlier.
 	Interval          time.Duration
 	MaxBytes, MaxFile int
-	// Archived is called when the store has everything up to a new moment; it may be nil.
+	// Archived is called with each new head of the archive; it may be nil.
 	Archived func(manifest.Head)
-	// Unproven archives every transaction of the primary without proof. Tests use it to show that a failover then loses archived
-	// transactions.
+	// Unproven archives every transaction of the primary without proof. Tests use it to show that a failover loses archived transactions
+	// without the proof.
 	Unproven bool
 }
 
@@ -54,7 +54,7 @@ type follower struct {
 	// have has the transactions before the timeline, in the timeline and in the buffer.
 	have binlog.Set
 	last *contract.Position // end of the last segment; nil before the first
-	// latest is the latest commit time of earlier transactions. high is the later of latest and the last reached moment.
+	// latest is the latest commit time of earlier transactions. high is the later of latest and the last time that the archive has reached.
 	latest, high time.Time
 	proof        proof
 	stream
@@ -150,7 +150,8 @@ func (f *follower) resume(ctx context.Context) error {
 	return nil
 }
 
-// read reads a timeline. A store may list new objects late. Therefore read looks for a missing object again before it reports it.
+// read reads a timeline. A store may list new objects late. Therefore read looks for a missing object again before it reports that the
+// object is missing.
 func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeline, error) {
 	for try := 1; ; try++ {
 		t, err := binlog.Read(ctx, f.Store, head, "")
@@ -170,7 +171,7 @@ func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeli
 func (f *follower) continues(ctx context.Context) error {
 	epoch := f.proof.primary.State.Epoch
 	if f.head.Writer == f.Writer && epoch < f.head.Epoch {
-		return contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and the archive has transactions of epoch %d: nothing is archived until the newer primary answers",
+		return contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, but the archive has transactions of epoch %d: nothing is archived until the newer primary answers",
 			f.proof.primary.ordinal, epoch, f.head.Epoch)
 	}
 	lost := f.have.Minus(f.proof.committed)
@@ -201,8 +202,8 @@ func nonEmpty(s binlog.Set) []string {
 	return []string{text}
 }
 
-// lostFrom returns the last moment of the timeline before transactions that the database has lost. The agent has no private key to read
-// archived transactions. Therefore the result is the moment before the first segment with a lost transaction.
+// lostFrom returns a time before which the timeline has no transaction that the database has lost. The agent has no private key to read
+// archived transactions. Therefore the result is the earliest commit time in the first segment with a lost transaction.
 func (f *follower) lostFrom(ctx context.Context, lost binlog.Set) (time.Time, error) {
 	t, err := f.read(ctx, f.head)
 	if err != nil {
@@ -225,7 +226,7 @@ func (f *follower) newTimeline(ctx context.Context, reason, text string) error {
 	if err := f.begin(ctx, reason); err != nil {
 		return err
 	}
-	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on this timeline can be restored after the next backup", text, f.newest)
+	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: points in time on this timeline can be restored only after the next backup", text, f.newest)
 }
 
 // begin begins a timeline after all transactions that are safe now.
@@ -267,7 +268,7 @@ func (f *follower) choose(ctx context.Context) (member, server.Options, error) {
 	if problem != nil {
 		return member{}, server.Options{}, problem
 	}
-	return member{}, server.Options{}, f.newTimeline(ctx, "Gap", "the members have removed transactions from their logs before they were archived")
+	return member{}, server.Options{}, f.newTimeline(ctx, "Gap", "the members have removed transactions from their logs before these transactions were archived")
 }
 
 func (f *follower) loginOf(m member) server.Options {
@@ -287,7 +288,7 @@ func (f *follower) keeps(ctx context.Context, m member, login server.Options) (b
 	case err != nil:
 		return false, fmt.Errorf("archive the log of member %d: %w", m.ordinal, err)
 	case rows[0][0] != m.State.Server:
-		return false, contract.Errorf(contract.ReasonServerUnreachable, "archive the log of member %d: its address leads to server %s, and its agent runs server %s", m.ordinal, rows[0][0], m.State.Server)
+		return false, contract.Errorf(contract.ReasonServerUnreachable, "archive the log of member %d: its address leads to server %s, but its agent runs server %s", m.ordinal, rows[0][0], m.State.Server)
 	}
 	purged, err := binlog.ParseSet(rows[0][1])
 	return err == nil && f.have.Contains(purged), err

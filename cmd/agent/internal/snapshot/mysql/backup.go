@@ -232,9 +232,9 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 	return c.Do("RESET REPLICA ALL") // the file has the replication password
 }
 
-// survives waits until the primary has all transactions of the copy, and returns the primary's events. If the primary
-// fails over during the wait, the new primary must have these transactions, too. If it never gets them, the database
-// has lost transactions of the copy, and survives fails.
+// survives waits until the primary has all transactions of the copy, and returns the primary's events. If the primary fails over during the
+// wait, the new primary must also have these transactions. If the new primary never gets these transactions, the database has lost them,
+// and survives fails.
 func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysqlmember.Event, err error) {
 	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
 		members, _ := r.look(ctx) // a member that does not answer is not a primary

@@ -109,7 +109,7 @@ func primaryOf(members []member) (member, error) {
 	case found.State == nil:
 		return found, contract.Errorf(contract.ReasonServerUnreachable, "no member is a writable primary: a backup begins when a primary is writable")
 	case found.State.Epoch < newest:
-		return found, contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and another member is becoming the primary: a backup begins when the new primary serves", found.ordinal, found.State.Epoch)
+		return found, contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, but another member is becoming the primary: a backup begins when the new primary serves", found.ordinal, found.State.Epoch)
 	}
 	return found, nil
 }
@@ -152,7 +152,7 @@ func (c Cluster) greet(ctx context.Context, m member) error {
 	defer conn.Close()
 	id, err := conn.Value("SELECT @@GLOBAL.server_uuid")
 	if err == nil && id != m.State.Server {
-		err = contract.Errorf(contract.ReasonServerUnreachable, "its address leads to server %s, and its agent runs server %s", id, m.State.Server)
+		err = contract.Errorf(contract.ReasonServerUnreachable, "its address leads to server %s, but its agent runs server %s", id, m.State.Server)
 	}
 	if err != nil {
 		return fmt.Errorf("copy the data of member %d: %w", m.ordinal, err)

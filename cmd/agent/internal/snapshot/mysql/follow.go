@@ -170,7 +170,7 @@ func (f *follower) open(ctx context.Context, e binlog.Event) error {
 	case e.ID == "":
 		return errors.Join(contract.Errorf(contract.ReasonRefused, "archive the log of member %d: the transaction at offset %d has no GTID, or one with a tag, which this agent does not support", f.from.ordinal, f.tracker.Offset), f.flush(ctx))
 	case f.have.Has(e.ID):
-		return contract.Errorf(contract.ReasonServerUnreachable, "member %d sent transaction %s, which the archive has", f.from.ordinal, e.ID)
+		return contract.Errorf(contract.ReasonServerUnreachable, "member %d sent transaction %s, which the archive already has", f.from.ordinal, e.ID)
 	case len(f.format) == 0:
 		return contract.Errorf(contract.ReasonServerUnreachable, "member %d sent a transaction before it described its log", f.from.ordinal)
 	}
@@ -209,8 +209,8 @@ func (f *follower) add(ctx context.Context, raw []byte, e binlog.Event) error {
 	return nil
 }
 
-// count records the commit time of a transaction. If it is before the commit time of a previous transaction, or before
-// a reached moment, the state at the moments in between is ambiguous.
+// count records the commit time of a transaction. If this time is before the commit time of a previous transaction, or before a time that
+// the archive has reached, the state of the database between the two times is ambiguous.
 func (f *follower) count(commit time.Time) {
 	s := &f.segment
 	s.Transactions++

@@ -38,7 +38,7 @@ func prove(members []member) (p proof, err error) {
 		p.safe = p.committed
 		return p, nil
 	case p.primary.State.Demands > 1: // the operator's record requires at most one acknowledgement
-		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements for a commit, and this agent supports one acknowledgement", p.primary.ordinal, p.primary.State.Demands)
+		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements for a commit, but this agent supports one acknowledgement", p.primary.ordinal, p.primary.State.Demands)
 	case len(p.voters) == 0:
 		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter follows the primary, member %d: nothing new is archived until a voter follows the primary", p.primary.ordinal)
 	}
@@ -70,9 +70,9 @@ func (p proof) voter(server string) (member, bool) {
 	return member{}, false
 }
 
-// aim is a moment to reach. The archive reaches it when the archive has all transactions that were committed before the moment.
+// aim is a point in time for the archive to reach. The archive reaches this time when it has all transactions that were committed before.
 type aim struct {
-	// at is the moment by the primary's clock. No transaction after the position end was committed before at.
+	// at is the point in time by the primary's clock. No transaction after the position end was committed before at.
 	at  time.Time
 	end mysqlmember.Position
 	// voter is the UUID of a voter's server. The voter has received everything up to end. So in the next query, the

@@ -25,7 +25,7 @@ type replayed struct {
 	plan     *restore.Plan // nil for no replay
 }
 
-// prepare fails before anything is written if the moment cannot be reached.
+// prepare fails before anything is written if the replay cannot reach its end.
 func (r *replayed) prepare(ctx context.Context, until *restore.Until, isScratch bool) (err error) {
 	if until != nil {
 		if r.plan, err = restore.PlanFor(ctx, r.source, *until); err != nil {
@@ -98,7 +98,7 @@ func (r *replayed) begins(ctx context.Context, i *restore.Instance) error {
 	}
 	wants, err := binlog.ParseSet(r.source.Backup.Position.GTID)
 	if err == nil && !has.Equal(wants) {
-		err = contract.Errorf(contract.ReasonMismatch, "backup %s has the transactions %s, and its manifest names %s", r.source.Backup.ID, has, wants)
+		err = contract.Errorf(contract.ReasonMismatch, "backup %s has the transactions %s, but its manifest names %s", r.source.Backup.ID, has, wants)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func (t Target) fits(ctx context.Context, b *manifest.Backup) (slots, error) {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of %s, not of redis: give the folder of a RedisCluster's backups", b.ID, b.Server.Flavour)
 	}
 	if len(b.Shards) != t.Shards {
-		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a cluster with %d shards, the new cluster has %d shards: make the new cluster with %d shards, and change their number after the restore",
+		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a cluster with %d shards, but the new cluster has %d shards: make the new cluster with %d shards, and change their number after the restore",
 			b.ID, len(b.Shards), t.Shards, len(b.Shards))
 	}
 	parts := make([]slots, len(b.Shards))
@@ -43,7 +43,7 @@ func (t Target) fits(ctx context.Context, b *manifest.Backup) (slots, error) {
 		return nil, err
 	}
 	if snapshot.Series(b.Server.Version) > snapshot.Series(version) {
-		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of Redis %s, the image has Redis %s: use an image of that version, or a newer one", b.ID, b.Server.Version, version)
+		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of Redis %s, but the image has Redis %s: use an image of that version, or a newer one", b.ID, b.Server.Version, version)
 	}
 	return parts[t.Shard], nil
 }

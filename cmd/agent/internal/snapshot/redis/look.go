@@ -104,8 +104,8 @@ func (s *servers) first(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// askAll queries servers concurrently, and returns the answers of reachable servers. It ignores an answer with another node ID, because the
-// address then belongs to another server.
+// askAll queries servers concurrently, and returns the answers of reachable servers. It ignores an answer with another node ID, because
+// such an address now belongs to another server.
 func (s *servers) askAll(ctx context.Context, nodes []node) ([]answer, error) {
 	answers, errs := make([]answer, len(nodes)), make([]error, len(nodes))
 	var group sync.WaitGroup

@@ -138,7 +138,7 @@ func agree(views []view) ([]shard, error) {
 	return shards, nil
 }
 
-// confirms fails unless a view names the same owners of slots as the view of the server by.
+// confirms fails unless the view names exactly the given owners of slots. by is the address of the server whose view has these owners.
 func (v view) confirms(owners map[string]*shard, by string) error {
 	if v.own.open != "" {
 		slot, _, _ := strings.Cut(strings.Trim(v.own.open, "[]"), "-")
@@ -160,7 +160,7 @@ func (v view) confirms(owners map[string]*shard, by string) error {
 		}
 	}
 	if len(v.own.slots) > 0 && !v.own.is("master") {
-		return fmt.Errorf("server %s owns slots, and is no master", v.own.address)
+		return fmt.Errorf("server %s owns slots, but is no master", v.own.address)
 	}
 	return nil
 }

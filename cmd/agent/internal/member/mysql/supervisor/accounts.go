@@ -159,7 +159,7 @@ func (a *Agent) apply(ctx context.Context, r *running, wanted declared) error {
 		break
 	}
 	if err == nil && len(missing) > 0 {
-		_, _ = fmt.Fprintln(a.Log, "databases and accounts are as declared")
+		_, _ = fmt.Fprintln(a.Log, "all declared databases and accounts exist")
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func acknowledges(c *server.Conn) error {
 	}
 	voters, err := c.Rows("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_source_clients'")
 	if err == nil && (len(voters) == 0 || voters[0][1] == "0") {
-		err = contract.Errorf(contract.ReasonBusy, "databases and accounts wait until a voter is connected")
+		err = contract.Errorf(contract.ReasonBusy, "the agent creates no database and changes no account until a voter is connected")
 	}
 	return err
 }

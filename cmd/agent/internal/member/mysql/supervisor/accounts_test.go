@@ -104,7 +104,7 @@ func TestAccounts(t *testing.T) {
 	until("the database is there", func() error { return can("shop", "second", "CREATE TABLE more.t (id INT PRIMARY KEY)") })
 	assert.Equal(t, p.look().Problem, "")
 
-	// A voter that hangs is connected, and acknowledges nothing.
+	// A voter that hangs is connected, but acknowledges nothing.
 	start := p.look().Instance
 	voter.signal(syscall.SIGSTOP)
 	p.declare(password, "third")
@@ -114,7 +114,7 @@ func TestAccounts(t *testing.T) {
 }
 
 // A change of accounts that waits for an acknowledgement blocks all logins: logins of the agent, of the operator's orders and of returning
-// voters. The operator reaches the agent, and no voter is left. The server is killed, so that the operator can continue.
+// voters. The operator reaches the agent, but no voter is left. The server is killed, so that the operator can continue.
 func TestLoginsThatWait(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -16,8 +16,8 @@ import (
 )
 
 // adopt converts the data of a single server to the data of this member, in place. It starts a server that only this agent can reach and
-// creates the members' accounts there. Until Volume.Adopt, the data still belongs to the single server: each step can be repeated, and the
-// single server can start on the data again.
+// creates the members' accounts there. Until Volume.Adopt is called, the data still belongs to the single server: each step can be
+// repeated, and the single server can start on the data again.
 func (a *Agent) adopt(ctx context.Context, t mysql.Ticket) error {
 	v, err := guard.ReadVolume(a.Volume.Root, a.Volume.Data)
 	if err != nil {

@@ -224,7 +224,7 @@ func (d *database) archives(to store.Store, change func(*snapshot.Archive)) *arc
 	return a
 }
 
-// reached returns the moment up to which the archive is complete.
+// reached returns the time up to which the archive is complete.
 func (a *archive) reached() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -237,7 +237,7 @@ func (a *archive) failures() string {
 	return fmt.Sprint(a.errs)
 }
 
-// reaches waits until the archive is complete up to a moment.
+// reaches waits until the archive is complete up to a time.
 func (d *database) reaches(a *archive, at time.Time) {
 	d.Helper()
 	for end := time.Now().Add(rig.Patience); a.reached().Before(at); time.Sleep(20 * time.Millisecond) { // polling interval; only a hang exceeds the time limit
@@ -355,22 +355,22 @@ func (d *database) numbers(p *pod) map[int]bool {
 	return found
 }
 
-// judge compares restored rows with a moment. It returns rows that were acknowledged before the moment and are missing,
-// rows that were begun after the moment, and rows that the database does not have.
+// judge checks the rows of a restore to a point in time. It returns missing rows that were acknowledged before that time, rows that were
+// begun after that time, and rows that the database does not have.
 func (d *database) judge(at time.Time, rows, final map[int]bool) (wrong []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for n, acked := range d.acked {
 		if acked.Before(at) && !rows[n] {
-			wrong = append(wrong, fmt.Sprintf("%d was acknowledged before, and is missing", n))
+			wrong = append(wrong, fmt.Sprintf("%d was acknowledged before, but is missing", n))
 		}
 	}
 	for n := range rows {
 		if !d.begun[n].Before(at) {
-			wrong = append(wrong, fmt.Sprintf("%d was begun later, and is there", n))
+			wrong = append(wrong, fmt.Sprintf("%d was begun later, but exists", n))
 		}
 		if !final[n] {
-			wrong = append(wrong, fmt.Sprintf("%d is there, and the database lost it", n))
+			wrong = append(wrong, fmt.Sprintf("%d exists, but the database lost it", n))
 		}
 	}
 	return wrong

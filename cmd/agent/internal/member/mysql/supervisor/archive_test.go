@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Four clients write while the primary is killed three times. A restore to any moment up to the archive's end is exact.
+// Four clients write while the primary is killed three times. A restore to any point in time up to the archive's end is exact.
 func TestArchiveAcrossFailovers(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 	for i := range moments + 1 {
 		at := from.Add(time.Duration(random.Int63n(int64(until.Sub(from)))))
 		kills := func(*pod) {}
-		if i == 0 { // the last moment
+		if i == 0 { // the last point in time
 			at, kills = until, func(n *pod) { d.brokenOff(n, folder, made, until) }
 		}
 		began := time.Now()
@@ -77,7 +77,8 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 }
 
 // A failover loses a commit that waits for an acknowledgement. An archive that reads the primary without proof has this commit: the test
-// detects the commit, and the archive's timeline is superseded there. The real archive waits for the commit, and reaches no later moment.
+// detects the commit, and the archive's timeline is superseded there. The real archive waits until the commit is safe, and reaches no later
+// point in time.
 func TestArchiveTakesWhatSurvives(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -211,8 +211,9 @@ func changes(p *pod) (run func(), end func() error) {
 	}
 }
 
-// A backup fails in three cases: the member has a transaction that the primary lacks, the member shuts down, or the
-// space is too small. A failed backup leaves no objects.
+// A backup fails if the password is wrong, or if the member has a transaction that the primary lacks. A failed backup leaves no objects. If
+// the copied member ends during the copy, the backup copies another member. A restore fails if an object is damaged, if the backup has no
+// files of a member, or if the volume is too small.
 func TestBackupsThatAreNone(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -30,7 +30,7 @@ func (a *Agent) seed(ctx context.Context, t mysql.Ticket) error {
 	case isRestored:
 		return a.begin(ctx, t, folder)
 	case a.Restores:
-		return contract.Errorf(contract.ReasonRefused, "make the first data: the database must begin with a backup, and the volume has no restored data: delete the pod to have the backup restored again")
+		return contract.Errorf(contract.ReasonRefused, "make the first data: the database must begin with a backup, but the volume has no restored data: delete the pod to have the backup restored again")
 	}
 	if err := a.Volume.Prepare(); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (a *Agent) donor(ctx context.Context, t mysql.Ticket) (executed string, err
 		return "", fmt.Errorf("copy the data of member %d: %w", t.Source, err)
 	}
 	if id, readOnly := rows[0][0], rows[0][1]; id != t.Server || readOnly != "0" {
-		return "", contract.Errorf(contract.ReasonRefused, "copy the data of member %d: it has the data of server %s (read-only: %s), and the ticket is for a primary with the data of server %s",
+		return "", contract.Errorf(contract.ReasonRefused, "copy the data of member %d: it has the data of server %s (read-only: %s), but the ticket is for a primary with the data of server %s",
 			t.Source, id, readOnly, t.Server)
 	}
 	return rows[0][2], nil

@@ -42,7 +42,7 @@ type process struct {
 	words  *server.Tail
 }
 
-// common returns the options of every server on a folder. The options for its purpose follow them.
+// common returns the options of every server on a folder. The options for the purpose of the server follow these options.
 func (s Server) common(folder string) []string {
 	args := []string{"--no-defaults"}
 	if s.Config != "" {
@@ -67,9 +67,9 @@ func (s Server) arguments(ordinal int, folder, socket string, more []string) []s
 	return append(args, more...)
 }
 
-// start starts a server on a folder. The server inherits the lock of the volume, and does not end with the context. It
-// ends with the agent: the kernel sends it Pdeathsig when the thread that started it ends. Go ends a thread only if a
-// goroutine ends while it is locked to the thread. The agent has no such goroutine.
+// start starts a server on a folder. The server inherits the lock of the volume, and does not end with the context. The server ends with
+// the agent: the kernel sends Pdeathsig to the server when the thread that started the server ends. Go ends a thread only if a goroutine
+// ends while it is locked to the thread. The agent has no such goroutine.
 func (s Server) start(ctx context.Context, ordinal int, folder, name string, lock *os.File, log io.Writer, more ...string) (*process, error) {
 	p := &process{socket: filepath.Join(s.Run, name), began: time.Now(), done: make(chan struct{}), words: &server.Tail{}}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.arguments(ordinal, folder, p.socket, more)...)

@@ -40,8 +40,8 @@ type settings struct {
 	Hosts    []string
 	Ordinal  int
 	Restores bool
-	// Point is the number of a call of the hook at. In that call, the agent kills itself (Kill is "agent") or a program
-	// that it has started ("server").
+	// Point names a call of the hook at, as NAME#NUMBER. In that call, the agent kills itself (Kill is "agent") or a program that it has
+	// started ("server").
 	Point, Kill string
 }
 

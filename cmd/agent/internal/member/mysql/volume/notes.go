@@ -91,9 +91,9 @@ func (v *Volume) Take(o mysqlmember.Order, ticket string) error {
 		case o.Epoch < 1 || o.Revision < 1:
 			return contract.Errorf(contract.ReasonUsage, "the order of epoch %d and revision %d is incomplete: epoch and revision must be above zero", o.Epoch, o.Revision)
 		case o.Epoch < n.Promised:
-			return contract.Errorf(contract.ReasonRefused, "the order is of epoch %d, and this member promised epoch %d", o.Epoch, n.Promised)
+			return contract.Errorf(contract.ReasonRefused, "the order is of epoch %d, but this member has promised epoch %d", o.Epoch, n.Promised)
 		case o.Revision < n.Revision:
-			return contract.Errorf(contract.ReasonRefused, "the order is of revision %d, and this member has orders of revision %d", o.Revision, n.Revision)
+			return contract.Errorf(contract.ReasonRefused, "the order is of revision %d, but this member has accepted revision %d", o.Revision, n.Revision)
 		case ticket != "" && ticket == n.Ticket:
 			return contract.Errorf(contract.ReasonRefused, "the ticket %s was used", ticket)
 		}

@@ -128,7 +128,7 @@ func (v *Volume) unnoted(exists, fresh bool) (Contents, error) {
 	}
 	mark, err := v.mark()
 	if err == nil && (fresh || mark == "") {
-		return Contents{Kind: Foreign, Why: fmt.Sprintf("the volume has data, and no file %s names the pod that it belongs to", File)}, nil
+		return Contents{Kind: Foreign, Why: fmt.Sprintf("the volume has data, but no file %s that names the pod of the volume", File)}, nil
 	}
 	return Contents{Kind: Single, Mark: mark}, err
 }
