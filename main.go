@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command manager is the DataService operator. `manager` (the default) runs it, and `render` prints the objects that it would apply for a
-// DataService.
+// Command manager is the DataService operator. `manager` (the default) runs it, and `render` prints the objects that the operator would
+// apply for a DataService.
 package main
 
 import (

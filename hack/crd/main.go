@@ -19,7 +19,7 @@ import (
 func main() {
 	for _, file := range os.Args[1:] {
 		if err := slim(file); err != nil {
-			fmt.Fprintf(os.Stderr, "take the examples out of %s: %v\n", file, err)
+			fmt.Fprintf(os.Stderr, "remove the examples from %s: %v\n", file, err)
 			os.Exit(1)
 		}
 	}

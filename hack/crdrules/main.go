@@ -40,7 +40,7 @@ type review struct {
 }
 
 func main() {
-	all := flag.Bool("all", false, "fail when a reviewed change is not one between these CRDs")
+	all := flag.Bool("all", false, "fail when a reviewed change does not exist between these CRDs")
 	flag.Parse()
 	if flag.NArg() != 5 {
 		flag.Usage()
@@ -102,7 +102,7 @@ func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, review
 			dropPattern(newer, r.Path)
 		case r.Default != "" && dropDefault(older, newer, r):
 		case all:
-			return fmt.Errorf("the change of %s is not one between these CRDs: take it out", r.Path)
+			return fmt.Errorf("the reviewed change of %s does not exist between these CRDs: remove the review", r.Path)
 		}
 	}
 	return nil

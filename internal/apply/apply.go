@@ -244,7 +244,7 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 
 // applyOver applies a planned object over a live one. If a foreign entry blocks the apply, such as a port with a
 // planned name, it restores the object instead (see restore). In most of these cases, the API server answers Invalid.
-// It does not if another port of the Service has the planned node port.
+// The API server does not answer Invalid if another port of the Service has the planned node port.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // prevents the creation of an object, and a change of another object with this name

@@ -27,7 +27,7 @@ func (e *NotAdoptedError) Error() string {
 		more = fmt.Sprintf(" (and %d more)", e.More)
 	}
 	return fmt.Sprintf("%s %s%s exists and was not made by this operator, but by an earlier one or by hand: nothing is written. "+
-		"'kubectl dataservice adopt' takes over the objects of the original operator. Or save the data of the object, if it has any, and delete the object, or give the component another name", e.Kind, e.Name, more)
+		"To take over the objects of the original operator, run 'kubectl dataservice adopt'. Otherwise give the component another name; or save the object's data, if any, and then delete the object", e.Kind, e.Name, more)
 }
 
 // SeeOriginals sets the reader for the metadata of the original operator's objects.

@@ -242,7 +242,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	p.writes()
 	_, err := p.Owned(t.Context(), p.owner())
 	assert.DeepEqual(t, err, &NewerError{Kind: "ConfigMap", Name: "mysql-dataservice", Writer: "1.3.0", Version: ownVersion})
-	assert.ErrorContains(t, err, "written by version 1.3.0 of the operator, and this operator has version 1.2.3")
+	assert.ErrorContains(t, err, "written by version 1.3.0 of the operator, but this operator has version 1.2.3")
 	_, err = p.try(proxy)
 	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: "1.3.0", Version: ownVersion})
 	assert.DeepEqual(t, p.writes(), []string{})

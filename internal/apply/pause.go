@@ -19,8 +19,8 @@ import (
 // pausedDigest matches no plan. Therefore the next apply after a pause counts as an update, not as a correction of a foreign change.
 const pausedDigest = "paused"
 
-// Pause pauses a resource of one of object.Resources that the owner controls, and changes nothing else in it. It does nothing if the
-// resource is paused or being deleted. The next Apply resumes the resource.
+// Pause pauses a resource whose kind is in object.Resources. It changes only the field PauseField and the digest annotation. It does
+// nothing if the resource is paused, is being deleted, or is not controlled by the owner. The next Apply resumes the resource.
 func (a *Applier) Pause(ctx context.Context, owner object.Owner, live *unstructured.Unstructured) error {
 	paused, _, _ := unstructured.NestedBool(live.Object, "spec", object.PauseField(live))
 	if paused || live.GetDeletionTimestamp() != nil || !owner.Controls(live) {

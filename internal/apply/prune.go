@@ -23,9 +23,9 @@ func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	obj.SetAnnotations(object.WithoutPrune(obj.GetAnnotations(), has))
 }
 
-// stampTemplates sets the annotations against pruning on the claim templates of a new StatefulSet, because claims have
-// no owner either. A template cannot be changed later, so internal/manager/retained.go annotates the claims of older
-// StatefulSets.
+// stampTemplates sets the annotations against pruning on the claim templates of a new StatefulSet, because the claims
+// of a StatefulSet have no owner. A template cannot be changed later, so internal/manager/retained.go annotates the
+// claims of older StatefulSets.
 func stampTemplates(set *unstructured.Unstructured) {
 	eachTemplate(set, func(template *unstructured.Unstructured) {
 		template.SetAnnotations(object.WithoutPrune(template.GetAnnotations(), nil))

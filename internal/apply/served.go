@@ -40,7 +40,7 @@ func (w *watched) has(gvk schema.GroupVersionKind) bool {
 	return found
 }
 
-// AddWatched makes Owned list a kind of object.Optional. Call it after the cache has the kind.
+// AddWatched adds a kind of object.Optional to the kinds that Owned lists. Call it after the cache has the kind.
 func (a *Applier) AddWatched(gvk schema.GroupVersionKind) { a.watched.kinds.Store(gvk, true) }
 
 // wanted has the planned kinds that the API server does not serve.

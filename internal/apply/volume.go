@@ -36,7 +36,7 @@ type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
 	New     bool // refused in this call, and not in an earlier one
-	Pending bool // the volume has the new size, its file system does not
+	Pending bool // the volume has the new size, but its file system does not
 	// Again is the time until the next attempt; 0 means never, because volumes do not shrink.
 	Again time.Duration
 }
@@ -207,8 +207,8 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 	return a.patchSize(ctx, claim, withSize(claim, want, storageRequest...), client.MergeFrom(claim), "allow volume expansion in its storage class, or set the size back")
 }
 
-// pendingGrowth returns a Refusal if a claim's volume has the new size and its file system does not. A storage class without online
-// expansion enlarges the file system when a pod mounts the volume.
+// pendingGrowth returns a Refusal if a claim's volume has the new size, but the volume's file system does not. A storage class without
+// online expansion enlarges the file system when a pod mounts the volume.
 func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
 	condition := conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending)
 	if condition == nil {

@@ -20,7 +20,7 @@ type NewerError struct {
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s %s was written by version %s of the operator, and this operator has version %s: nothing is changed until version %s or a newer one runs: install that version; to downgrade on purpose see docs/operations.md#downgrading",
+	return fmt.Sprintf("%s %s was written by version %s of the operator, but this operator has version %s: nothing is changed until version %s or a newer one runs: install that version; to downgrade on purpose see docs/operations.md#downgrading",
 		e.Kind, e.Name, e.Writer, e.Version, e.Writer)
 }
 

@@ -57,7 +57,7 @@ func (k *DataBackups) Observe(ctx context.Context, b *backupv1.DataBackup, _ rec
 	return err
 }
 
-// membersSource returns the CronJob of the MySQLCluster that is the database of a DataService with several members, or nil.
+// membersSource returns the CronJob for backups of a DataService's MySQLCluster, or nil.
 func (r Reader) membersSource(ctx context.Context, of Of) (*Source, error) {
 	members := sources["MySQLCluster"]
 	list := object.EmptyList(object.CronJobKind)

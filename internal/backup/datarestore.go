@@ -117,7 +117,7 @@ func (k *DataRestores) create(ctx context.Context, r *backupv1.DataRestore, o cl
 	return nil
 }
 
-// mark annotates the observed claim with the moment to which its database was restored.
+// mark annotates the observed claim with the point in time to which its database was restored.
 func (k *DataRestores) mark(ctx context.Context, obs DataRestoreObservation) error {
 	claim := obs.Claim.DeepCopy()
 	claim.Annotations[object.AnnotationRestoredTo] = orUnknown(restoredTo(obs.Job.Result))

@@ -173,7 +173,7 @@ func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *ba
 	return job
 }
 
-// command returns the agent's command, with the backup and the moment of a restore.
+// command returns the agent's command, with the backup and the point in time of a restore.
 func command(r *backupv1.DataRestore, from []string) []string {
 	to := slices.DeleteFunc(slices.Clone(from), func(arg string) bool {
 		return strings.HasPrefix(arg, "--backup=") || strings.HasPrefix(arg, "--to-time=") || strings.HasPrefix(arg, "--to-position=")

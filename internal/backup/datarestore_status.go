@@ -48,7 +48,7 @@ func judgeRestore(r *backupv1.DataRestore, obs DataRestoreObservation) restoreVe
 	case r.Status.Job != "":
 		return failed(backupv1.ReasonJobDeleted, "Job %s was deleted before it was seen to end: create another DataRestore", jobName(r))
 	case obs.Claim != nil && !obs.Owned:
-		return pending(backupv1.ReasonVolumeConflict, "claim %s exists, and this restore did not create it: the restore does not write to it. Create a DataRestore with another name", claim)
+		return pending(backupv1.ReasonVolumeConflict, "claim %s exists, but this restore did not create it, so the restore does not write to it. Create a DataRestore with another name", claim)
 	case obs.HasMembers:
 		return pending(backupv1.ReasonSourceNotFound, "the mysql of %s %s has several members, and no DataRestore restores their backups: create a new database with spec.mysql.restoreFrom",
 			r.Spec.Of.Kind, r.Spec.Of.Name)
@@ -127,7 +127,7 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 
 // prepared describes the restored database and the user's options.
 func prepared(r *backupv1.DataRestore, result *contract.Result) string {
-	text := fmt.Sprintf("claim %s has the database of backup %s, and it was checked; the running database was not touched. ", claimName(r), result.ID)
+	text := fmt.Sprintf("claim %s has the database of backup %s, and this database was checked; the running database was not touched. ", claimName(r), result.ID)
 	if r.Spec.DatabaseName == "" {
 		return text + "This was a rehearsal: the volume is deleted with this DataRestore"
 	}

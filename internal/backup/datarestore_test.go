@@ -124,8 +124,8 @@ func TestVerdictsOfRestores(t *testing.T) {
 	}
 }
 
-// The Job restores the wanted backup and moment to the restore's claim. The name of the database's claim occurs nowhere
-// in the Job.
+// The Job restores the wanted backup, up to the wanted point in time, to the restore's claim. The name of the
+// database's claim occurs nowhere in the Job.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	r := restoreOf(func(r *backupv1.DataRestore) {

@@ -10,6 +10,6 @@
 // restored database by setting its name in the spec of the DataService. Both kinds follow their Job until it ends
 // (job.go). Only the final report of the Job's pod has the result.
 //
-// A DataBackup only records how a backup was made: whether the backup exists is decided by the store. Scheduled backups
-// are judged by the final reports of their pods (runs.go, schedule.go, cluster.go).
+// A DataBackup only records how a backup was made: only the store shows whether the backup still exists. Scheduled
+// backups are judged by the final reports of their pods (runs.go, schedule.go, cluster.go).
 package backup

@@ -24,7 +24,7 @@ func IsCopy(o client.Object) bool {
 
 // CopyText returns the message for a copy. It names the user's options.
 func CopyText(kind string, o client.Object) string {
-	return fmt.Sprintf("a copy of the %s with UID %s, which was started before: nothing is made. To make it again, create another %s without the annotation %s",
+	return fmt.Sprintf("a copy of the %s with UID %s, which was started before: nothing is created. To do the work again, create another %s without the annotation %s",
 		kind, o.GetAnnotations()[object.AnnotationStarted], kind, object.AnnotationStarted)
 }
 

@@ -60,7 +60,7 @@ func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Jo
 }
 
 // LookAgain returns the time until the next observation of the Job. It is short while the first pod should start.
-// Otherwise it is later.
+// Otherwise it is the argument later.
 func (j *Job) LookAgain(later time.Duration) time.Duration {
 	if !j.Done && !j.IsAtWork && j.Stuck == "" && j.Waiting == "" && time.Since(j.Created.Time) < podDue {
 		return whileDue
@@ -111,8 +111,8 @@ func heldBy(pod *corev1.Pod) (containers []string, since metav1.Time) {
 	return containers, since
 }
 
-// HasFailed reports whether the working container has failed while other containers of its pod still run. Kubernetes
-// does not start the working container again then.
+// HasFailed reports whether the working container has failed while other containers of its pod still run. In this
+// state, Kubernetes does not start the working container again.
 func (j *Job) HasFailed() bool {
 	return len(j.Held) > 0 && j.HasReported && j.Exit != 0 && time.Since(j.HeldSince.Time) > heldFor
 }

@@ -8,7 +8,8 @@
 // A pod may run an older agent than the operator, or a newer one. So JSON names, reasons and exit codes never change their meaning, readers
 // ignore unknown fields of results and answers, and testdata has the output of an older agent.
 //
-// The package imports only the standard library, and is a module without requirements: the agent gets no dependency of the operator.
+// The package imports only the standard library, and is a module without requirements, so that the agent gets none of the operator's
+// dependencies.
 package contract
 
 import (

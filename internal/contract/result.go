@@ -115,7 +115,7 @@ type Archive struct {
 	Reached time.Time `json:"reached,omitzero"`
 	// Base is the newest backup that the timeline continues; without a base, no time in the timeline can be restored.
 	Base string `json:"base,omitempty"`
-	// Problem is the reason why the latest moments cannot be restored; empty if they can.
+	// Problem is the reason why the database cannot be restored to the latest points in time; empty if it can.
 	Problem string `json:"problem,omitempty"`
 }
 

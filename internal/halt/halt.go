@@ -162,7 +162,7 @@ func MayRun(live *unstructured.Unstructured) bool {
 	return !found || planned > 0 || number("status", "observedGeneration") < live.GetGeneration() || number("status", "replicas") > 0
 }
 
-// Remains lists the pods and Jobs of halted workloads that still run.
+// Remains lists the halted workloads that may still run, and the pods that have not ended.
 func Remains(workloads []*unstructured.Unstructured, pods []*corev1.Pod, lookup object.Lookup) (remains []string, err error) {
 	for _, o := range workloads {
 		live, err := lookup(o.GetKind(), o.GetName())

@@ -73,8 +73,8 @@ func (s *State) AddMissing(planned *unstructured.Unstructured) {
 }
 
 // AddDoubt adds a problem that no object shows, such as a doubt about data. If the culprit is empty, the component is
-// not settled, but no problem is reported. If a pod has a problem, the doubt replaces it only if the doubt is its
-// cause.
+// not settled, but no problem is reported. If a pod has a problem, the doubt replaces that problem only if isCause is
+// true.
 func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	s.unsettle(false)
 	if culprit != (Culprit{}) && (isCause || s.Problem == "") {

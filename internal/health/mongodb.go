@@ -55,7 +55,7 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 	case phase == "Failed": // after a conflict with another writer, there is no message
 		report(s.hint, phase, "MongoDB's operator tries again")
 	case phase != "Running" && pods != nil && len(pods) == 0:
-		report(s.hint, phase, fmt.Sprintf("no pod exists: does service account %s exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset %s`",
+		report(s.hint, phase, fmt.Sprintf("no pod exists: does service account %s exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset %s` shows the reason",
 			accountOf(object), object.GetName()))
 	case phase != "Running":
 		report(s.hint, phase, Essence(message))

@@ -146,12 +146,12 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 		return fmt.Sprintf("CrashLoopBackOff: container %s ended with %s", c.Name, ExitCode(ended))
 	}
 	if waiting := c.State.Waiting; waiting != nil && waiting.Reason == "CrashLoopBackOff" {
-		return fmt.Sprintf("CrashLoopBackOff: container %s keeps ending", c.Name)
+		return fmt.Sprintf("CrashLoopBackOff: container %s keeps exiting", c.Name)
 	}
 	return ""
 }
 
-// isStopped reports whether the kernel or the kubelet ended a container: then the container's last output is not the cause.
+// isStopped reports whether the kernel or the kubelet ended a container: in that case, the container's last output is not the cause.
 func isStopped(ended *corev1.ContainerStateTerminated) bool {
 	const killed, terminated = 128 + 9, 128 + 15
 	return ended.ExitCode == killed || ended.ExitCode == terminated

@@ -66,8 +66,8 @@ func (s *server) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 	return nil
 }
 
-// A cache that never catches up delays a read only for a moment. The fields that the cache omits are then removed from the API server's
-// answer.
+// A cache that never catches up delays a read only for a moment. The read then uses the API server, and removes the fields that the cache
+// omits.
 func TestReadsAreBounded(t *testing.T) {
 	live := &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}}
 	cache := &stuck{}

@@ -33,8 +33,9 @@ var errNotLeading = errors.New("not sent: the lease that allows this replica to 
 // ends, and another replica leads. (3) The process continues to write, and stops only after its renewals have failed
 // for the whole renew deadline.
 //
-// A write may be sent until the renew deadline after the start of the last successful renewal. Another replica takes
-// over later: it waits for the lease duration minus the lead (see leadOf). The difference covers requests in flight.
+// A write may be sent until the renew deadline has passed since the start of the last successful renewal. Another
+// replica takes over later: it waits for the lease duration minus the lead (see leadOf). Requests in flight end in the
+// time between.
 type fence struct {
 	deadline time.Duration
 	now      func() time.Time
@@ -180,7 +181,7 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	}
 	lead := leadOf(*o.RetryPeriod)
 	if *o.RenewDeadline >= *o.LeaseDuration-lead {
-		return nil, nil, fmt.Errorf("the renew deadline (%s) must be below the lease duration (%s) minus %s, because another replica may take the lease over that long before it ends: lower --leader-elect-renew-deadline, or raise --leader-elect-lease-duration",
+		return nil, nil, fmt.Errorf("the renew deadline (%s) must be below the lease duration (%s) minus %s, because another replica may take over the lease that long before the lease ends: lower --leader-elect-renew-deadline, or raise --leader-elect-lease-duration",
 			*o.RenewDeadline, *o.LeaseDuration, lead)
 	}
 	events := &lateRecorder{}

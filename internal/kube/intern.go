@@ -61,7 +61,7 @@ func withoutManagers(metadata map[string]any) map[string]any {
 	return metadata
 }
 
-// share returns an equal shared part, its hash, and the bytes that the part refers to.
+// share returns a shared part that equals the given part, its hash, and the number of bytes to which the part refers.
 func (s *interner) share(part any) (shared any, hash uint64, size int) {
 	switch p := part.(type) {
 	case string:

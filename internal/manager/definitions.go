@@ -164,8 +164,8 @@ func (t *fieldTree) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// lacking returns the paths of the fields of t that the schema in does not have. If a field is missing, the fields
-// below it are not listed.
+// lacking returns the paths of the fields that t has and in does not have. If a field is missing, the fields below it
+// are not listed.
 func (t *fieldTree) lacking(in *fieldTree, path string) []string {
 	if t == nil || in == nil || len(in.Properties) == 0 && in.Items == nil && in.Values == nil {
 		return nil // a schema without fields accepts all fields, or describes none

@@ -28,8 +28,8 @@ import (
 // rightsPoll is the interval between checks for rights in a namespace; see Options.RightsPoll.
 const rightsPoll = 15 * time.Second
 
-// ErrRights reports that the operator has received rights in a namespace of --watch-namespaces that it does not watch yet. A new operator
-// in the same process then watches that namespace, too.
+// ErrRights reports that the operator has received rights in a namespace of --watch-namespaces that it does not watch yet. After this
+// error, a new operator in the same process also watches that namespace.
 var ErrRights = errors.New("the operator now has the rights in another namespace of --watch-namespaces")
 
 // namespaces are the namespaces of --watch-namespaces in which the operator lacks rights. The operator does not watch

@@ -75,7 +75,7 @@ func (r *readiness) report(ctx context.Context, now time.Time) {
 				continue
 			}
 			r.logged[problem] = now
-			log.Error(errors.New(problem), "the operator is not ready because of this error; it may not reconcile the affected resources")
+			log.Error(errors.New(problem), "the operator is not ready because of this error; it may be unable to reconcile the affected resources")
 			if !isOld {
 				r.record(ctx, problem)
 			}

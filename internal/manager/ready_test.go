@@ -115,7 +115,7 @@ func (o *operator) get(path string) (code int, body string, err error) {
 	return response.StatusCode, string(text), err
 }
 
-// reports expects that the readiness, the log and an Event about the operator's pod name a problem.
+// reports checks that the readiness probe, the log and an Event about the operator's pod contain a problem.
 func (o *operator) reports(check, problem string) {
 	o.Helper()
 	o.until("the readiness names it", func() error {

@@ -135,7 +135,8 @@ func registerOptional[T client.Object, O any](op *Operator, kind reconcile.Kind[
 	return op.Add(waiter)
 }
 
-// Register makes an operator reconcile the resources of a kind: from its start, or from the time at which the API server serves the kind.
+// Register makes an operator reconcile the resources of a kind: from the operator's start, or from the time at which the API server serves
+// the kind.
 func Register[T client.Object, O any](ctx context.Context, op *Operator, kind reconcile.Kind[T, O]) error {
 	return op.whenServed(ctx, kind.GVK(), func(ctx context.Context) error { return control(ctx, op, kind) })
 }

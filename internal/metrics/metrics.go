@@ -19,7 +19,7 @@ var (
 		Help: "Objects written to the API server.",
 	}, []string{"kind", "operation"})
 
-	// SkippedWrites counts objects that were compared and found as declared.
+	// SkippedWrites counts comparisons of an object with its plan that found no difference.
 	SkippedWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dataservice_object_writes_skipped_total",
 		Help: "Objects that were already as planned, so that nothing was written.",

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package object defines the marks of the operator's objects: owners, labels, annotations, digests, and retention. It is the lowest
+// Package object defines how the operator identifies its objects: owners, labels, annotations, digests, and retention. It is the lowest
 // package: it imports no other package of this project, and no client.
 package object
 

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Labels alone do not make an object an object of the owner, because any user can write labels.
+// An object does not belong to the owner by its labels alone, because any user can write labels.
 func TestOwns(t *testing.T) {
 	t.Parallel()
 	owner := Owner{GroupVersionKind: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Thing"}, Namespace: "n", Name: "a", UID: "1"}

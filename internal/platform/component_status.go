@@ -167,8 +167,8 @@ func firstReady(known *dsv1.ComponentStatus) *metav1.Time {
 	return nil
 }
 
-// StartDeadline limits the time of a StatefulSet to start, change or scale before its component becomes Degraded. Its value is the default
-// of progressDeadlineSeconds of a Deployment; a StatefulSet has no such field.
+// StartDeadline is the time that a StatefulSet may take to start, change or scale before its component becomes Degraded. Its value is the
+// default of progressDeadlineSeconds of a Deployment; a StatefulSet has no such field.
 const StartDeadline = 10 * time.Minute
 
 // BindDeadline is the time for which a claim may be unbound before the message of its component names the claim.
@@ -186,7 +186,7 @@ func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.
 // its maximum. (Metrics of new pods are available after one or two minutes.)
 const AutoscalerDeadline = 5 * time.Minute
 
-// unscaled sets a component's message if its autoscaler has not worked for too long.
+// unscaled sets a component's message if its autoscaler has had a problem for at least AutoscalerDeadline.
 func unscaled(next *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
 	a := c.Health.Autoscaler
 	if a != (health.Culprit{}) && next.Phase == dsv1.PhaseRunning && next.Message == "" && now.Unix()-c.Health.AutoscalerSince >= int64(AutoscalerDeadline/time.Second) {
@@ -213,7 +213,7 @@ const (
 	thirdParty = "ThirdParty"
 	// cronJob is the kind of a component that runs on a schedule.
 	cronJob = "CronJob"
-	// managed is the kind of a component that is a resource of another kind of the operator.
+	// managed is the kind of a component that is one resource of another kind.
 	managed = "Managed"
 )
 

@@ -257,7 +257,7 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	}
 }
 
-// If an autoscaler has not worked for five minutes, the component's message and MESSAGE report this. Until then,
+// If an autoscaler has had a problem for five minutes, the component's message and MESSAGE report this. Until then,
 // another reconciliation is requested.
 func TestAutoscalerIsNamed(t *testing.T) {
 	t.Parallel()

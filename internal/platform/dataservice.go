@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package platform implements the kind DataService: a platform of components, each rendered from a chart. The package plans objects. It
-// reads the running system only through the reports of backup pods.
+// knows the state of running servers only from objects, pods and the agent of an import.
 //
-// Package component has the graph of components, package values their chart values, and package plan their objects and Secrets. The status
-// (status.go, component_status.go, conditions.go) is a pure function of an observation. Package mysql decides about the database.
+// Package component computes the graph of components, package values their chart values, and package plan their objects and Secrets. The
+// status (status.go, component_status.go, conditions.go) is a pure function of an observation. Package mysql decides about the database.
 package platform
 
 import (
@@ -36,7 +36,7 @@ import (
 )
 
 // The operator writes only the status of a DataService. It reads a DataService from the API server if its cache lags. It needs the right to
-// finalizers because the API server may check that right when owner references are set.
+// update dataservices/finalizers because the API server may check that right when owner references are set.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
@@ -291,8 +291,8 @@ const podsShown = time.Second
 //     data cannot be recorded yet.
 //   - The binary log has a gap: make a backup.
 //   - Other containers keep the Job of a backup from ending: delete the Job.
-//   - The latest moments cannot be restored, a backup may become overdue, a StatefulSet starts, or an autoscaler cannot
-//     work: reconcile again.
+//   - The database cannot be restored to the latest points in time, a backup may become overdue, a StatefulSet starts,
+//     or an autoscaler cannot work: reconcile again.
 //
 // With spec.rollout.restartOnChange, Decide also requests a reconciliation that reads users' Secrets and ConfigMaps
 // again.

@@ -24,8 +24,8 @@ import (
 //  1. Services and cron jobs are planned without pods, and backups are suspended. Middleware does not change.
 //  2. When no pod of a service and no backup remains, middleware is planned without pods, too.
 //
-// The stage is read from the cluster: after a workload of middleware has the mark, the second stage is permanent. So a pod that another
-// writer starts does not restart a database.
+// The stage is read from the cluster: after a workload of middleware has the annotation halt.Hibernation, the second stage is permanent. So
+// a pod that another writer starts does not restart a database.
 type Hibernation struct {
 	// Waits names the work that must end before pods are stopped; empty if no work remains.
 	Waits string
@@ -119,8 +119,8 @@ func withoutCronJobs(objects []*unstructured.Unstructured) []*unstructured.Unstr
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return o.GetKind() == object.CronJobKind.Kind })
 }
 
-// obstacle names the work that must end before a platform can hibernate, or returns "". Work on the data of mysql that is interrupted would
-// start again later, or its result would be unknown.
+// obstacle names the work that must end before a platform can hibernate, or returns "". If work on the data of mysql were interrupted, the
+// work would start again later, or its result would be unknown.
 func obstacle(f *form, planned *plan.Plan, parts []reconcile.Part, databases *mysql.Databases, in reconcile.Inputs) (string, error) {
 	if f.stage == mysql.StageCheck || f.stage == mysql.StageRemove {
 		return "hibernation waits until mysql has been converted to several members", nil

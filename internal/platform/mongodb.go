@@ -111,7 +111,7 @@ func checkConnection(lookup object.Lookup, resource *unstructured.Unstructured, 
 		culprit.Reason, culprit.Message = health.ReasonNotObserved, "MongoDB's operator has not written the connection string yet"+remedy
 		return culprit, false, nil
 	case !metav1.IsControlledBy(written, resource):
-		culprit.Reason, culprit.Message = health.ReasonConflict, fmt.Sprintf("it is not of %s %s, so it has no connection string: delete the Secret, and restart MongoDB's operator",
+		culprit.Reason, culprit.Message = health.ReasonConflict, fmt.Sprintf("it does not belong to %s %s, so it has no connection string: delete the Secret, and restart MongoDB's operator",
 			resource.GetKind(), resource.GetName())
 		return culprit, true, nil
 	case passwordOf(written) == "" || passwordOf(written) != passwordOf(given):

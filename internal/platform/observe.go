@@ -35,15 +35,15 @@ type Observation struct {
 	AfterGap *batchv1.Job
 }
 
-// backupsSeen is the delay until the next reconciliation while the latest moments cannot be restored. No event triggers
-// it when a backup pod reports a result or the archive progresses.
+// backupsSeen is the delay until the next reconciliation while the database cannot be restored to the latest points in
+// time. No event triggers a reconciliation when a backup pod reports a result or the archive progresses.
 const backupsSeen = 15 * time.Second
 
 // backupsDue is the delay until the next check whether a backup is overdue, cannot start, or cannot end. No event
 // reports these states.
 const backupsDue = 30 * time.Second
 
-// Observe reads backup pods from the cache.
+// Observe reads the states of backups, of the restore and of the import. Without a mysql it does nothing.
 func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) (err error) {
 	if ds.Spec.MySQL == nil {
 		return nil

@@ -21,7 +21,8 @@ import (
 )
 
 // Watch triggers a reconciliation of a DataService when an object of the original operator is deleted or changes its
-// owner. A new object triggers none: if it conflicts, an object of this operator exists already.
+// owner. A new object of the original operator triggers no reconciliation: if its name conflicts, an object of this
+// operator already has the name.
 func (k *Kind) Watch(b *builder.Builder) {
 	if k.originals == nil {
 		return

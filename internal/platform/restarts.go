@@ -32,7 +32,7 @@ import (
 const (
 	// contentsKnown is the time after which a Secret or ConfigMap is read again. No watch covers objects of users.
 	contentsKnown = time.Minute
-	// maxContents bounds the objects that are read for one DataService.
+	// maxContents limits the number of objects that are read for one DataService.
 	maxContents = 100
 	// isAbsent is the digest of an optional object that does not exist.
 	isAbsent = "-"
@@ -284,8 +284,8 @@ func (r *restarts) digest(u use) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)[:8]), nil
 }
 
-// isManaged replaces the sum of an object that the operator manages: the operator itself restarts pods that need its
-// changes.
+// isManaged replaces the sum of an object that the operator manages: the operator restarts pods in another way when
+// they need a change of such an object.
 const isManaged = "managed"
 
 func (r *restarts) sum(u use) (string, error) {

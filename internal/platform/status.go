@@ -195,8 +195,8 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		return seen.Hibernation.message()
 	}
 	for _, c := range next.Components {
-		// Two sorts of messages come first, in any component: messages of a component that changes, for which others
-		// may wait, and messages about a claim or an autoscaler.
+		// Two sorts of messages come first, in any component: messages of a component that is being changed, because
+		// other components may wait for it, and messages about a claim or an autoscaler.
 		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") || strings.HasPrefix(c.Message, "HorizontalPodAutoscaler ") {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}

@@ -133,8 +133,8 @@ func Pick(ds *dsv1.DataService, entries []Entry, number int64) (*Entry, error) {
 }
 
 // Spec returns the spec for a rollback to an entry. Some fields keep their present values: pausing, the order of rollouts, the numbers of
-// pods and their autoscaling, the size and class of storage, and passwords, which the history does not store. kept names those of these
-// fields that differ in the entry.
+// pods and their autoscaling, the size and class of storage, and passwords, which the history does not store. kept names those fields that
+// differ in the entry.
 func Spec(ds *dsv1.DataService, e *Entry) (spec map[string]any, kept []string, err error) {
 	data, err := json.Marshal(&ds.Spec)
 	if err != nil {

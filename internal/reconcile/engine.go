@@ -37,8 +37,8 @@ func NewEngine(c client.Client, applier *apply.Applier) *Engine {
 	return &Engine{client: c, applier: applier, obstacles: lru.New(4096)}
 }
 
-// Owned lists an owner's objects, from the cache. Call it before the plan is made: the plan then does not remove objects that appear later.
-// It returns an *apply.NewerError if a newer operator wrote one of the objects.
+// Owned lists an owner's objects, from the cache. Call it before the plan is made, so that the plan does not remove objects that appear
+// later. It returns an *apply.NewerError if a newer operator wrote one of the objects.
 func (e *Engine) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	return e.applier.Owned(ctx, owner)
 }
@@ -243,9 +243,9 @@ func hasPods(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// applySecret applies a Secret with credentials. If the Secret was created after the plan was computed, or if the
-// cache of a new operator did not show the Secret, and if Plan.Adopt accepts its values, applySecret returns
-// ErrPlanAgain and writes nothing.
+// applySecret applies a Secret with credentials. The API server may have a Secret that the plan does not know: it was
+// created after the plan was computed, or the cache of a new operator does not show it. If Plan.Adopt accepts the
+// values of that Secret, applySecret returns ErrPlanAgain and writes nothing.
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {
@@ -273,7 +273,7 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 	return err
 }
 
-// applyRecord applies a record, but only over the version that it was planned from.
+// applyRecord applies a record, but only if the live object still has the version from which the record was planned.
 func (p *pass) applyRecord(ctx context.Context, record Record) error {
 	live, err := p.applier.Get(ctx, record.Object)
 	if err != nil {

@@ -49,7 +49,7 @@ func (w *Wait) Message(limit int) string {
 		named += fmt.Sprintf(" and %d more", more)
 	}
 	if w.Reason == ReasonStopped {
-		return "the rollout of this version of the operator has stopped: " + named + " is Degraded since the operator changed it: " +
+		return "the rollout of this version of the operator has stopped: " + named + " has been Degraded since the operator changed it: " +
 			"repair it, pause it, or install another version; until then the operator changes no further DataService"
 	}
 	return fmt.Sprintf("this version of the operator changes the resource, and the change waits for its turn (--max-rollouts=%d); being changed at the last check: %s", limit, named)
@@ -73,7 +73,8 @@ func NewGate(limit int) *Gate {
 
 // Ask requests a turn for a resource. If the Wait is nil, the turn is granted, and the caller writes it to the
 // resource's status before any other write. look returns the current state of all resources; Ask returns its error. Ask
-// calls look under the lock: an older list could lack a turn that Forget has dropped since, because a status shows it.
+// calls look while it holds the lock. An earlier list could miss a turn: the list does not show the turn yet, but
+// Forget has dropped the granted turn, because the status shows it now.
 func (g *Gate) Ask(key types.NamespacedName, look func() ([]Member, error)) (*Wait, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -134,7 +134,7 @@ func TestMessage(t *testing.T) {
 	wait := &reconcile.Wait{Reason: reconcile.ReasonWaitsForOthers, Others: []string{"a/b", "a/c", "a/d", "a/e"}}
 	assert.Assert(t, strings.HasSuffix(wait.Message(4), "(--max-rollouts=4); being changed at the last check: a/b, a/c, a/d and 1 more"))
 	wait = &reconcile.Wait{Reason: reconcile.ReasonStopped, Others: []string{"a/b"}}
-	assert.Assert(t, strings.Contains(wait.Message(4), "has stopped: a/b is Degraded"))
+	assert.Assert(t, strings.Contains(wait.Message(4), "has stopped: a/b has been Degraded"))
 }
 
 type lease bool

@@ -85,7 +85,7 @@ func (e *Engine) growVolume(ctx context.Context, part *PartSeen, claim *unstruct
 		e.obstacles.Remove(claim.GetUID())
 		return nil
 	}
-	note := fmt.Sprintf("PersistentVolumeClaim %s is nearly full, and does not grow: %s", claim.GetName(), decided.Obstacle)
+	note := fmt.Sprintf("PersistentVolumeClaim %s is nearly full, but does not grow: %s", claim.GetName(), decided.Obstacle)
 	part.Notes = append(part.Notes, note)
 	if known, _ := e.obstacles.Get(claim.GetUID()); known != note {
 		e.obstacles.Add(claim.GetUID(), note)

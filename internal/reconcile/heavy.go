@@ -19,8 +19,8 @@ const (
 	// 3,700 bytes and 162 values.) test/bundle measures that a spec within these limits is planned in a tenth of a
 	// second.
 	heavyBytes, heavyValues = 16 << 10, 256
-	// A spec with more replicas is also heavy, or one whose bytes times replicas exceed heavyProduct: a RedisCluster
-	// has one StatefulSet for two replicas.
+	// A spec is also heavy if it has more replicas, or if its bytes times its replicas exceed heavyProduct: a
+	// RedisCluster has one StatefulSet for two replicas.
 	heavyReplicas, heavyProduct = 60, 8 * heavyBytes
 	// The delay before a resource tries again: heavyWait for each waiting resource, at most heavyLongest.
 	heavyWait, heavyLongest = 50 * time.Millisecond, 5 * time.Second

@@ -122,7 +122,7 @@ type Decision struct {
 	// Steps are in order. The controller takes the first step. The others show the next steps to users.
 	Steps []Step
 	// LookAgain is the time until the next observation without an API event: one or two seconds while a step waits for the running system,
-	// longer otherwise. 0 is never.
+	// longer otherwise. 0 means never.
 	LookAgain time.Duration
 	// Notes are steps that write facts which the operator must remember; they change nothing for users. In each
 	// reconciliation, the first note is written, even if the first of Steps fails or the resource is paused.

@@ -16,7 +16,7 @@ import (
 
 // ErrOwnerGone reports that the owner was deleted, although the cache still shows the owner. The garbage collector deletes the owner's
 // objects.
-var ErrOwnerGone = errors.New("the resource is gone")
+var ErrOwnerGone = errors.New("the resource was deleted")
 
 // checkOwner returns ErrOwnerGone if the owner was deleted. The garbage collector deletes the owner's objects before
 // every cache shows the owner's deletion. Without this check, the operator would create these objects again.

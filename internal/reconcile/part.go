@@ -105,7 +105,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	}
 	result, err := p.applier.Apply(ctx, p.owner, planned, live)
 	if contested := (*apply.ContestedError)(nil); errors.As(err, &contested) && planned.GetKind() == "Ingress" {
-		// The part does not fail because another writer changes its Ingress: the pods run, and their Service answers.
+		// The part does not fail if another writer keeps changing its Ingress: the pods run, and their Service answers.
 		seen.Notes = append(seen.Notes, err.Error())
 		seen.LookAgain = contested.RetryAfter
 		return apply.Result{Object: live}, nil
@@ -215,7 +215,7 @@ func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 	return matching == 0
 }
 
-// isDoubted reports whether no object of the part may change because its data is in doubt.
+// isDoubted reports whether the part's data is in doubt, so that no object of the part may change.
 func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
 
 // mayHeal reports whether an object of a part may be written although the part's new revision is held back. An edited
@@ -281,7 +281,7 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 	return nil
 }
 
-// refusedObject sets the object that could not be written as the culprit.
+// refusedObject returns the object that could not be written as the culprit.
 func refusedObject(planned *unstructured.Unstructured, err error) health.Culprit {
 	reason := string(apierrors.ReasonForError(err))
 	if reason == "" {

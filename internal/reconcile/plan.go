@@ -44,8 +44,8 @@ type Part struct {
 	RetainsData bool
 	// Notes are messages about the part. They are shown even if the part is healthy.
 	Notes []string
-	// KeepReason returns a note for users with the reason why an object stays that the part no longer plans; "" if it
-	// may be removed. If KeepReason is nil, all such objects are removed when they are unused.
+	// KeepReason returns a note for users with the reason why an object that the part no longer plans stays; "" if the
+	// object may be removed. If KeepReason is nil, all such objects are removed when they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
 	// ReplacesAtOnce removes the old objects of the part immediately, because they would conflict with the new objects.
 	ReplacesAtOnce bool
@@ -157,7 +157,7 @@ type PartSeen struct {
 	Restart  string         // as planned
 	// Rewritten names the object that an admission policy changed; empty for none.
 	Rewritten string
-	// LookAgain is the time until the next reconciliation without an event; 0 is never.
+	// LookAgain is the time until the next reconciliation without an event; 0 means never.
 	LookAgain time.Duration
 
 	grow *apply.GrowthPolicy // as planned

@@ -194,7 +194,7 @@ func (r *Reconciler[T, O]) forget(key types.NamespacedName) {
 	r.leaving.Delete(key)
 }
 
-// isDeleting reports whether a resource or its namespace is being deleted. Its objects are then deleted by their owner references.
+// isDeleting reports whether a resource or its namespace is being deleted. In both cases, Kubernetes deletes the resource's objects.
 func (r *Reconciler[T, O]) isDeleting(resource T) bool {
 	uid, leaving := r.leaving.Load(client.ObjectKeyFromObject(resource))
 	return resource.GetDeletionTimestamp() != nil || leaving && uid == resource.GetUID()

@@ -134,7 +134,7 @@ func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refus
 	}
 	r.recorderFor(resource).Record(ctx, Event{
 		Type: corev1.EventTypeWarning, Reason: health.ReasonTooLarge, Action: "Report",
-		Note: fmt.Sprintf("%s %s has %d bytes, and the API server can store no status with it: shorten spec, such as by moving long files into ConfigMaps that you create; "+
+		Note: fmt.Sprintf("%s %s has %d bytes, which is too large to store together with its status: shorten spec, for example by moving long files into ConfigMaps that you create; "+
 			"until then the status is old or empty: %s", r.kind.GVK().Kind, resource.GetName(), size, refusal),
 	})
 }
@@ -155,7 +155,7 @@ func (r *reporter[T, O]) field(resource T, path string) *corev1.ObjectReference 
 	}
 }
 
-// resourceRecorder records events about one resource.
+// recorderFor returns a Recorder of events about one resource.
 func (r *reporter[T, O]) recorderFor(resource T) Recorder {
 	return resourceRecorder{recorder: r.recorder, resource: resource}
 }

@@ -52,8 +52,9 @@ type stored struct {
 	Spec       map[string]any `json:"spec"`
 }
 
-// NewRevision returns the ControllerRevision of an accepted spec, or nil if the spec is too large. Its name is the same each time, so that creating
-// it twice does no harm. The name contains a part of the owner's UID, so that no other resource has it.
+// NewRevision returns the ControllerRevision of an accepted spec, or nil if the spec is too large. The name of the ControllerRevision is
+// the same each time, so that creating it twice does no harm. The name contains a part of the owner's UID, so that no other resource has
+// it.
 func NewRevision(owner object.Owner, generation, ready int64, spec any) (*appsv1.ControllerRevision, error) {
 	data, err := json.Marshal(spec)
 	if err != nil {

@@ -76,8 +76,8 @@ func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) e
 	return err
 }
 
-// WatchChildren makes events of a resource's objects of another kind trigger a reconciliation of the resource. The API
-// server must serve the other kind. WatchChildren may be called after the start.
+// WatchChildren triggers a reconciliation of a resource when one of its objects of the kind child changes. The API
+// server must serve that kind. WatchChildren may be called after the start.
 func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
 	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), r.isConcerned(), ownedChanged()))
 	if err != nil {

@@ -336,7 +336,7 @@ func TestStatedCausesComeFirst(t *testing.T) {
 	t.Parallel()
 	k, rc, obs := statusKind(t), read(t, "minimal"), running()
 	const outdated = "DataOutdated: this volume was last in use at 10:00"
-	for i, problem := range map[int]string{0: "CrashLoopBackOff: container redis ended with exit code 137", 3: outdated, 4: "CrashLoopBackOff: container redis keeps ending"} {
+	for i, problem := range map[int]string{0: "CrashLoopBackOff: container redis ended with exit code 137", 3: outdated, 4: "CrashLoopBackOff: container redis keeps exiting"} {
 		n := &obs.Nodes[i]
 		*n = topology.Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, IP: n.IP, Problem: "connection refused"}
 		obs.Problems[n.Pod] = problem

@@ -52,7 +52,7 @@ func Helm3(files fs.FS, kubeVersion string) (Engine, error) {
 			return nil, err
 		}
 		if supported := c.Metadata.KubeVersion; supported != "" && !chartutil.IsCompatibleRange(supported, version.String()) {
-			return nil, fmt.Errorf("chart %s supports Kubernetes %s, the cluster has %s", entry.Name(), supported, version)
+			return nil, fmt.Errorf("chart %s supports Kubernetes %s, but the cluster has %s", entry.Name(), supported, version)
 		}
 		h.charts[entry.Name()] = c
 	}

@@ -53,8 +53,8 @@ func (r *Renderer) parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Escape writes characters as \uXXXX that JSON accepts in quotes and YAML refuses or reads as a line break. Charts quote texts as JSON, so
-// these characters occur only in quotes.
+// Escape writes as \uXXXX the characters that JSON accepts in quotes, but that YAML refuses or reads as line breaks. Charts quote texts as
+// JSON, so these characters occur only in quotes.
 func Escape(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
 		return text

@@ -4,7 +4,7 @@
 // Package render renders a chart and values into objects, in memory. It is pure, and the only package that uses Helm (in helm.go): it stores
 // no release, runs no hook and sends no request to a cluster.
 //
-// specfield.go and podtemplate.go decode the fields of a spec without a schema in the CRD, which have Kubernetes' own types. Decoding is
+// specfield.go and podtemplate.go decode fields whose schema the CRD does not specify. These fields have Kubernetes' own types. Decoding is
 // strict, and errors name the field.
 package render
 
@@ -55,7 +55,8 @@ type Renderer struct {
 	types  *apiruntime.Scheme
 }
 
-// New loads the embedded charts. kubeVersion is the cluster's version, such as v1.36.3: New refuses charts that do not support it.
+// New loads the embedded charts. kubeVersion is the cluster's version, such as v1.36.3: New refuses charts that do not support this
+// version.
 func New(kubeVersion string) (*Renderer, error) {
 	engine, err := Helm3(helmcharts.FS, kubeVersion)
 	if err != nil {

@@ -20,7 +20,7 @@ func CheckSize(path string, value any) error {
 
 func checkSize(path string, value any, limit int, values *int) error {
 	tooMany := func(n int) error {
-		return FieldError(path, "too large: a list or an object in it has %d items, and at most %d are allowed", n, limit)
+		return FieldError(path, "too large: a list or an object in it has %d items, but at most %d are allowed", n, limit)
 	}
 	if *values++; *values > maxValues {
 		return FieldError(path, "too large: it has more than %d values in all; split it", maxValues)

@@ -78,7 +78,7 @@ func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 	condition, err := conditions.InClusterFactory{Client: c}.NewCondition(apiv2.ConditionType(apiv2.Upgradeable))
 	if err != nil {
 		mgr.GetLogger().Error(err, "the OperatorCondition cannot be used, so OLM may upgrade the operator in the middle of a rollout; "+
-			"check that "+olmVariable+" names it and that the operator may read and update it")
+			"check that "+olmVariable+" names the OperatorCondition, and that the operator may read and update the OperatorCondition")
 		return nil
 	}
 	everything := func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{{}} }

@@ -45,7 +45,7 @@ func TestMongoDBOperator(t *testing.T) {
 	m.apply("config/samples/mongodb/account.yaml")
 
 	// MongoDB's operator reports success, but the services have no connection string.
-	m.why(name, "mongodb: Secret "+mongodbConnection+": Conflict: it is not of MongoDBCommunity mongodb")
+	m.why(name, "mongodb: Secret "+mongodbConnection+": Conflict: it does not belong to MongoDBCommunity mongodb")
 	m.Must(m.read())
 	if phase, _, _ := unstructured.NestedString(m.live.Object, "status", "phase"); phase != "Running" || m.live.GetAnnotations()[mongodbRecord] == "" {
 		t.Errorf("the failure shows in the resource: %s %v", phase, m.live.GetAnnotations())

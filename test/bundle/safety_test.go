@@ -161,7 +161,7 @@ func TestReviewedChangesOfRules(t *testing.T) {
 	rules := exec.CommandContext(t.Context(), "go", "run", "./hack/crdrules", "-all", reviewed, after, after, filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"))
 	rules.Dir = cluster.Root()
 	data, err := rules.CombinedOutput()
-	assert.Assert(t, err != nil && strings.Contains(string(data), "is not one between these CRDs: take it out"), "%s", data)
+	assert.Assert(t, err != nil && strings.Contains(string(data), "does not exist between these CRDs: remove the review"), "%s", data)
 }
 
 // stub writes a program that appends its working directory, with links resolved, and its arguments to a file. It returns the program's folder and the file.

@@ -121,7 +121,7 @@ func (a *Adopter) merged(ctx context.Context, live *unstructured.Unstructured, p
 	return changed.GetResourceVersion(), nil
 }
 
-// until calls missing again and again, until missing returns "". missing returns a text about the state that is not
+// until calls missing repeatedly, until missing returns "". The text from missing describes the state that is not
 // reached yet.
 func (a *Adopter) until(ctx context.Context, missing func() (string, error)) error {
 	deadline := time.NewTimer(a.Timeout)

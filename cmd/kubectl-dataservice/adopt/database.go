@@ -128,7 +128,7 @@ func (r *Report) judgeData(o *Observation) {
 	}
 	d.Steps = stepsFrom(at, r.Name)
 	if at != finished {
-		d.Objects = append(d.Objects, Object{Kind: "Job", Name: jobName(r.Name), Action: Create, Note: "logs in to " + mysqlName + " as root, once for each step; is then removed"},
+		d.Objects = append(d.Objects, Object{Kind: "Job", Name: jobName(r.Name), Action: Create, Note: "logs in to " + mysqlName + " as root; each step with a login creates this Job, and removes it afterwards"},
 			Object{Kind: dsv1.Kind, Name: r.Name, Action: Change, Note: "spec.mysql"}, Object{Kind: "Secret", Name: recordName(r.Name), Action: Change, Note: "records whether writes were stopped"})
 		if o.AgentImage == object.UnknownImage {
 			d.Refused = append(d.Refused, "the image of the operator is unknown, because you may not read its Deployment: set --agent-image")
@@ -158,7 +158,7 @@ func stepsFrom(at progress, ds string) (steps []string) {
 		accountName(ds)+" and "+recordName(ds))
 }
 
-// judgeNew adds the objects of the new database. It refuses if other objects have their names.
+// judgeNew adds the objects of the new database. It refuses if other objects have these names.
 func (d *Data) judgeNew(o *Observation) {
 	if o.Copy == nil {
 		d.Refused = append(d.Refused, o.CopyRefused)

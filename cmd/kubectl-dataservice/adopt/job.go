@@ -69,7 +69,7 @@ func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 			return "", err
 		}
 		if live.GetLabels()[object.LabelManagedBy] != manager {
-			return "", fmt.Errorf("no adoption created the existing Job %s: rename that Job", name)
+			return "", fmt.Errorf("the Job %s exists, but no adoption created it: remove that Job", name)
 		}
 		if live.GetDeletionTimestamp() == nil {
 			if err := a.delete(ctx, live, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {

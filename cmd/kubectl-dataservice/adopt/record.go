@@ -63,7 +63,7 @@ func readRecord(ctx context.Context, r *plugin.Reader, ds *unstructured.Unstruct
 		return nil, fmt.Errorf("read the record of the adoption in Secret %s: %w", live.GetName(), err)
 	}
 	if record.Owner != string(ds.GetUID()) {
-		return nil, fmt.Errorf("the record in Secret %s is of an earlier DataService of this name: save what you need of it, and delete it", live.GetName())
+		return nil, fmt.Errorf("the record in Secret %s belongs to an earlier DataService of this name: save the data that you need, and delete the Secret", live.GetName())
 	}
 	return record, nil
 }

@@ -41,7 +41,7 @@ func (r *Report) judgeRoll(o *Observation, part *reconcile.Part) {
 
 func (r *Report) judgeTarget(o *Observation, component string, before, target, service *unstructured.Unstructured) {
 	if target == nil || target.GetName() != before.GetName() {
-		r.refuse("%s is a Deployment, and the spec declares another kind: set spec.%s.kind to Deployment for the adoption, and change the kind later", component, component)
+		r.refuse("%s is a Deployment, but the spec declares another kind: set spec.%s.kind to Deployment for the adoption, and change the kind later", component, component)
 		return
 	}
 	had, _, _ := unstructured.NestedInt64(before.Object, "spec", "replicas")
@@ -73,7 +73,7 @@ func (r *Report) judgeValues(o *Observation) {
 		r.Refused = append(r.Refused, err.Error())
 	}
 	if name := inUse["gateway-username"]; name != "" && name != "admin" {
-		r.refuse("the gateway's user name is %s, and this operator uses admin: write admin into the ConfigMaps api-manager, gateway-web and gateway-master, and restart their pods", name)
+		r.refuse("the gateway's user name is %s, but this operator uses admin: write admin into the ConfigMaps api-manager, gateway-web and gateway-master, and restart their pods", name)
 	}
 	if err == nil && inUse["jwt-secret"] == "" && o.Record == nil {
 		r.Changes = append(r.Changes, "no ConfigMap has the JWT secret: the adoption generates a secret, and users must log in again")

@@ -91,7 +91,7 @@ func writers(o *unstructured.Unstructured) (names []string) {
 }
 
 // label adds the new labels to the ReplicaSets without a Deployment, to their templates, and to their pods. Pods that a ReplicaSet creates
-// later have the labels, too.
+// later also have the labels.
 func (a *Adopter) label(ctx context.Context, r roll) error {
 	sets, err := a.list(ctx, replicaSetKind, r.owner.Namespace, r.from)
 	if err != nil {

@@ -22,8 +22,8 @@ func (p *cli) backupCommand() *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "backup NAME",
-		Short: "Back the database up now, and follow the backup to its end",
-		Long: "Back the database of a DataService up now, to the destination in spec.mysql.backup. Follow the backup until the store holds it, or\n" +
+		Short: "Back up the database now, and follow the backup to its end",
+		Long: "Back up the database of a DataService now, to the destination in spec.mysql.backup. Follow the backup until the store holds it, or\n" +
 			"until it has failed. The command creates a DataBackup, and you need the right to create one. An interrupt ends only the command:\n" +
 			"the backup continues.\n\n" +
 			"Exit codes: 0: the store holds the backup; 1: the backup failed; 2: an error.",

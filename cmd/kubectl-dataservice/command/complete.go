@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeNames completes the name of a DataService and, with components, then the name of one of its components.
+// completeNames completes the name of a DataService. If components is true, it also completes a second argument: the
+// name of one of the components.
 func (p *cli) completeNames(components bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, err := p.cluster()

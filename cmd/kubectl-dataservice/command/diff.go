@@ -190,7 +190,8 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*plugin.Di
 	return d, nil
 }
 
-// with returns an operator of the plugin's version with these images, which may differ from the running operator's.
+// with returns an operator with these images and with the plugin's version, which may differ from the version of the
+// running operator.
 func (c *cluster) with(images map[string]string) (*plugin.Operator, error) {
 	server, err := c.Client.Discovery().ServerVersion()
 	if err != nil {

@@ -121,7 +121,7 @@ func (p *cli) rollback(ctx context.Context, c *cluster, name string, r rollback)
 		return err
 	}
 	if from, to := plugin.Downgrade(ds, spec); from != "" && !r.allowDowngrade {
-		return fmt.Errorf("revision %d has MySQL %s, and MySQL %s wrote the data, which an older MySQL may not open: choose another revision, or give --allow-database-downgrade",
+		return fmt.Errorf("revision %d has MySQL %s, but MySQL %s wrote the data, and an older MySQL may be unable to open it: choose another revision, or give --allow-database-downgrade",
 			entry.Number, to, from)
 	}
 	if err := p.foreseeRollback(ctx, c, ds, entry, spec, kept); err != nil {

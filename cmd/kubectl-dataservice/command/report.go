@@ -39,7 +39,7 @@ func (p *cli) reportCommand() *cobra.Command {
 		Short: "Write an archive for a bug report",
 		Long: "Write an archive for a bug report: the DataService with its objects, pods, events and backups, the answer of why, the logs of\n" +
 			"containers that are not well, and versions. Secrets are not read, and other confidential values are masked. redis/NAME,\n" +
-			"etcd/NAME and the other kinds of why are accepted too. Read the archive before you give it away.\n\n" +
+			"etcd/NAME and the other kinds of why are also accepted. Read the archive before you give it away.\n\n" +
 			"Exit codes: 0: the archive is written; 1: you may read nothing of the resource; 2: an error.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,7 +24,7 @@ import (
 // restores is the resource of DataRestores.
 var restores = backupv1.GroupVersion.WithResource("datarestores")
 
-// latest stands for the newest backup, or for the latest moment in the archive.
+// latest stands for the newest backup, or for the latest point in time in the archive.
 const latest = "latest"
 
 // wanted holds the flags that describe a restore.
@@ -35,7 +35,7 @@ func (p *cli) restoreCommand() *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "restore NAME",
-		Short: "Restore a backup to a new volume next to the database, and follow that to its end; or list backups and restores",
+		Short: "Restore a backup to a new volume next to the database, and follow the restore to its end; or list backups and restores",
 		Long: "Restore a backup of a DataService's database to a new volume, and follow the restore until the new data was checked, or\n" +
 			"until it has failed. The command creates a DataRestore, and you need the right to create one. The running database does not change,\n" +
 			"and the services still use it. Without --database, the restore is a rehearsal: its volume is deleted with the DataRestore. An\n" +
@@ -53,7 +53,7 @@ func (p *cli) restoreCommand() *cobra.Command {
 			}
 			if w.backup == "" && w.toTime == "" && w.toPosition == "" {
 				if w.database != "" || w.name != "" {
-					return errors.New("which backup? Give --backup latest for the newest backup, or --to-time for a moment")
+					return errors.New("which backup? Give --backup latest for the newest backup, or --to-time for a point in time")
 				}
 				return p.listRestores(cmd.Context(), c, ds)
 			}
@@ -68,7 +68,7 @@ func (p *cli) restoreCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&w.backup, "backup", "", "ID of the backup, or latest")
-	cmd.Flags().StringVar(&w.toTime, "to-time", "", "moment up to which the archive is replayed, such as 2026-01-02T15:30:00Z, or latest; needs spec.mysql.backup.pointInTime")
+	cmd.Flags().StringVar(&w.toTime, "to-time", "", "point in time up to which the archive is replayed, such as 2026-01-02T15:30:00Z, or latest; needs spec.mysql.backup.pointInTime")
 	cmd.Flags().StringVar(&w.toPosition, "to-position", "", "place in the binary log (FILE:OFFSET) up to which the archive is replayed, instead of --to-time; needs --backup with the ID of a backup")
 	cmd.Flags().StringVar(&w.database, "database", "", "keep the restored volume for a database of this name; without this flag, the restore is a rehearsal")
 	cmd.Flags().StringVar(&w.name, "as-name", "", "name of the DataRestore; default: the DataService's name with the time")
@@ -82,7 +82,7 @@ func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRe
 		return nil, fmt.Errorf("DataService %s declares no backups: declare spec.mysql.backup first", ds.Name)
 	}
 	if hasMembers(ds) {
-		return nil, fmt.Errorf("mysql of DataService %s has several members, whose backups are not restored next to it: create another DataService with spec.mysql.restoreFrom", ds.Name)
+		return nil, fmt.Errorf("mysql of DataService %s has several members, and their backups cannot be restored next to the database: create another DataService with spec.mysql.restoreFrom", ds.Name)
 	}
 	if end := w.toTime + w.toPosition; end != "" && ds.Spec.MySQL.Backup.PointInTime == nil {
 		return nil, fmt.Errorf("DataService %s has no archive to replay up to %s: without spec.mysql.backup.pointInTime, only --backup can be given", ds.Name, end)

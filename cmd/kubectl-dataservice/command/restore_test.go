@@ -44,7 +44,7 @@ func TestRestore(t *testing.T) {
 	is := func(phase backupv1.Phase, message string) *backupv1.DataRestore {
 		return restoreOf("platform", "drill", phase, message)
 	}
-	done := is(backupv1.PhasePrepared, "claim data-mysql-restored-0 has the database of backup 20260102T150405Z-0a1b2c3d, and it was checked; the running database was not touched. "+
+	done := is(backupv1.PhasePrepared, "claim data-mysql-restored-0 has the database of backup 20260102T150405Z-0a1b2c3d, and this database was checked; the running database was not touched. "+
 		"A switch to this database would lose 12 transactions since 2026-01-02T15:30:01Z")
 	done.Status.ID, done.Status.Tables, done.Status.Rows, done.Status.Duration = "20260102T150405Z-0a1b2c3d", 42, 120000, "3m20s"
 	done.Status.RestoredTo = &metav1.Time{Time: time.Date(2026, 1, 2, 15, 29, 59, 0, time.UTC)}

@@ -197,7 +197,7 @@ func (s *statusView) show(known map[string]dsv1.DataService, lines map[string]st
 			items = append(items, known[key])
 		}
 		if s.name != "" && len(items) == 0 {
-			return s.print(erase + s.name + " is gone\n")
+			return s.print(erase + s.name + " was deleted\n")
 		}
 		text, err := s.text(items)
 		if err != nil {
@@ -208,7 +208,7 @@ func (s *statusView) show(known map[string]dsv1.DataService, lines map[string]st
 	for key := range lines {
 		if _, there := known[key]; !there {
 			delete(lines, key)
-			if err := s.print(key + " is gone\n"); err != nil {
+			if err := s.print(key + " was deleted\n"); err != nil {
 				return err
 			}
 		}

@@ -65,7 +65,7 @@ func TestStatusIsFollowed(t *testing.T) {
 	e.Change(name, fields{"paused": true})
 	told("Paused")
 	e.Must(suite.API.Delete(e.Ctx, e.DataService(name).DeepCopy()))
-	told("is gone")
+	told("was deleted")
 	cancel()
 	assert.Equal(t, <-ended, exitYes)
 }

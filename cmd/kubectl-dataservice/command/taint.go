@@ -48,7 +48,7 @@ func taintOf(pod *corev1.Pod, nodes []corev1.Node) string {
 		}
 		for _, taint := range node.Spec.Taints {
 			if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, &taint) {
-				return fmt.Sprintf("node %s has the taint %s, which the pod does not tolerate: add it to `tolerations`, or remove it from the node",
+				return fmt.Sprintf("node %s has the taint %s, which the pod does not tolerate: add the taint to `tolerations`, or remove the taint from the node",
 					node.Name, taint.ToString())
 			}
 		}

@@ -89,10 +89,10 @@ func Convert(data []byte, o Options) (*Result, error) {
 		converter, isKnown := converters[object.GroupVersionKind().GroupKind()]
 		switch {
 		case !isKnown:
-			return nil, fmt.Errorf("resource %d is a %s of %s, and must be an AppService of app.example.com, a ModelBox of model.github.com, a CronTab of stable.example.com or a MongoDB of mongodb.com: remove it",
+			return nil, fmt.Errorf("resource %d is a %s of %s, but must be an AppService of app.example.com, a ModelBox of model.github.com, a CronTab of stable.example.com or a MongoDB of mongodb.com: remove it",
 				i+1, object.GetKind(), object.GetAPIVersion())
 		case !isText(object, "name") || !isText(object, "namespace"):
-			return nil, fmt.Errorf("resource %d, a %s: metadata.name and metadata.namespace must be texts, and YAML reads a boolean or a number: put the value in quotes", i+1, object.GetKind())
+			return nil, fmt.Errorf("resource %d, a %s: metadata.name and metadata.namespace must be texts, but YAML reads a boolean or a number: put the value in quotes", i+1, object.GetKind())
 		case object.GetName() == "":
 			return nil, fmt.Errorf("resource %d, a %s, must have metadata.name", i+1, object.GetKind())
 		case names[object.GetName()] != "":

@@ -123,7 +123,7 @@ func (s *source) mongoDBUsers(users []mongoDBUser, entry map[string]any) {
 		case ref.Name != "" && (ref.Key == "" || ref.Key == "password"):
 			entry["credentialsSecret"] = ref.Name
 		case ref.Name != "":
-			s.note(path+".passwordSecretRef", "the key must be password, and is %s: a password is generated unless mongodb.credentialsSecret is set", ref.Key)
+			s.note(path+".passwordSecretRef", "the key must be password, but is %s: a password is generated unless mongodb.credentialsSecret is set", ref.Key)
 		}
 		if u.ConnectionStringSecretName != "" || u.ConnectionStringSecretNamespace != "" || len(u.AdditionalConnectionStringConfig) > 0 {
 			s.note(path+".connectionStringSecretName", "services get the connection string as MongoDB's operator writes it by default")

@@ -45,7 +45,7 @@ func Apply(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// Remove removes the bounds that Apply has added to newer, unless older has them, too.
+// Remove removes the bounds that Apply has added to newer, unless older also has them.
 func Remove(older, newer *apiextensionsv1.JSONSchemaProps) {
 	for _, part := range []string{"spec", "status"} {
 		n, ok := newer.Properties[part]

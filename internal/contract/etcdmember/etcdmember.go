@@ -54,7 +54,8 @@ func ParseKnown(text string) (k Known, err error) {
 	return k, err
 }
 
-// Report is the answer at contract.PathState: the agent's state while etcd does not run, or, without a reason, the state of the watcher next to etcd.
+// Report is the answer at contract.PathState: while etcd does not run, the state of the agent; while etcd runs, the state of the watcher
+// next to etcd, without a reason.
 type Report struct {
 	Volume Volume `json:"volume"`
 	// Cluster and Member are the ids of the data, in hexadecimal: the ids in etcd's files, or else in the mark, which may outlive the data.

@@ -162,7 +162,7 @@ type Report struct {
 	Kept int64 `json:"kept,omitempty"`
 	// Orders is the newest version of orders that this agent reads: it refuses fields of newer versions.
 	Orders int `json:"orders,omitempty"`
-	// Accounts is the reason why databases and accounts of a primary are not as declared.
+	// Accounts is the reason why databases and accounts of a primary differ from the spec.
 	Accounts string `json:"accounts,omitempty"`
 }
 

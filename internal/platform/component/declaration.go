@@ -31,7 +31,8 @@ type Declaration struct {
 	CronJob    *dsv1.CronJob
 }
 
-// IsResource reports whether the component is a resource of another kind (unless it runs outside of the cluster).
+// IsResource reports whether the component is redis, etcd or mongodb. Each is a resource of another kind, unless it
+// runs outside of the cluster.
 func (d *Declaration) IsResource() bool { return d.Redis != nil || d.Etcd != nil || d.MongoDB != nil }
 
 // PodTemplate returns the podTemplate for the component's pods, or nil.

@@ -29,11 +29,11 @@ type Component struct {
 	// Calls are additional components to which this component connects at run time.
 	Calls []dsv1.ComponentName
 	// WaitsFor are the components that must be ready before a new revision of this component starts. They are its
-	// Requires. If components start one at a time, WaitsFor is its predecessor.
+	// Requires, or only its predecessor if components start one at a time.
 	WaitsFor []dsv1.ComponentName
 
-	// ChecksMembers adds a template of Jobs. Such a Job checks whether a single MySQL server can become several
-	// members.
+	// ChecksMembers adds a template of Jobs to the component's objects. Such a Job checks whether a single MySQL server
+	// can become several members.
 	ChecksMembers bool
 
 	Declaration // the component's part of the spec
@@ -112,9 +112,9 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	return append(found, userDeclared(spec)...), nil
 }
 
-// setKind sets the kind of middleware. It also sets other object names if Redis, etcd or MongoDB runs outside of the
-// cluster. The usual name then still belongs to the cluster that the operator ran before, until the platform no longer
-// needs that cluster.
+// setKind sets the kind of middleware. For a Redis, etcd or MongoDB outside of the cluster, it also sets another object
+// name: the usual name may still belong to the resource that the operator ran before, until the platform no longer
+// needs it.
 func (c *Component) setKind() error {
 	switch {
 	case c.Redis != nil && c.Redis.Kind != "":

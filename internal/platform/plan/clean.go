@@ -55,8 +55,8 @@ func (p *planner) isCut(secret string, keys ...string) (bool, error) {
 	return isCut, err
 }
 
-// isInUse reports whether workloads or data use the values of a user's Secret without the removal of newlines. This is
-// so if no copy of the Secret exists, and either a workload refers to the Secret or the database has a volume.
+// isInUse reports whether workloads or data use the values of a user's Secret with their trailing newlines. They do if
+// no copy of the Secret exists, and either a workload refers to the Secret or the database has a volume.
 func (p *planner) isInUse(c *component.Component, secret, name string) (bool, error) {
 	if live, err := p.lookup("Secret", name); live != nil || err != nil {
 		return false, err

@@ -257,7 +257,7 @@ func (p *planner) mongodb(c *component.Component) (err error) {
 	return p.add(name, string(c.Name), d, true)
 }
 
-// given stores an account from the spec in a Secret, and returns its name and a checksum of the account.
+// given stores an account from the spec in a Secret, and returns the Secret's name and a checksum of the account.
 func (p *planner) given(c *component.Component, d secretData) (secret, checksum string, err error) {
 	secret = c.ObjectName + "-third-party"
 	for key, value := range d {

@@ -48,7 +48,7 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 		size += len(text)
 	}
 	if object.GetKind() == "ConfigMap" && size > maxData {
-		return tooLarge(c, field, "it has %d bytes, and a ConfigMap holds at most 1 MiB (1048576): mount large files from your own ConfigMap or Secret (configFiles[].configMap, .secret)", size)
+		return tooLarge(c, field, "it has %d bytes, but a ConfigMap holds at most 1 MiB (1048576): mount large files from your own ConfigMap or Secret (configFiles[].configMap, .secret)", size)
 	}
 	field = map[string]string{"Service": "serviceAnnotations", "Ingress": "ingress.annotations", "HTTPRoute": "httpRoute.annotations"}[object.GetKind()]
 	if size := sizeOf(object.GetAnnotations()); size > maxAnnotations {
@@ -63,7 +63,7 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 	return nil
 }
 
-const annotationsHold = "the annotations of an object have %d bytes in all, and at most 256 KiB (262144) are allowed: shorten them"
+const annotationsHold = "the annotations of an object have %d bytes in all, but at most 256 KiB (262144) are allowed: shorten them"
 
 func tooLarge(c *component.Component, field, limit string, size int) error {
 	return render.FieldError(c.Path+"."+field, "too large: "+limit, size)

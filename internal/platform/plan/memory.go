@@ -12,9 +12,9 @@ import (
 	"d3os.com/d3os-operator/internal/platform/values"
 )
 
-// The operator needs plans during changes. It keeps the most recently used plans uncompressed: about 0.5 MB for a whole platform with its
-// spec, so one for each worker. It keeps all plans as compressed JSON, which has a fortieth of that size. The limits are in bytes, because
-// the author of a DataService determines the size of a plan.
+// The operator needs plans during changes. It keeps the most recently used plans uncompressed: a plan of a whole platform with its spec
+// needs about 0.5 MB, so openBytes is enough for one plan of each worker. It keeps all plans as compressed JSON, which has a fortieth of
+// that size. The limits are in bytes, because the author of a DataService determines the size of a plan.
 const (
 	openBytes   = 4 << 20
 	packedBytes = 32 << 20

@@ -194,7 +194,7 @@ func TestAChangeIsRenderedAsAllIs(t *testing.T) {
 	}
 }
 
-// A plan is packed once, as often as it is read. After a change it is packed again.
+// A plan is packed only once, however often it is read. After a change it is packed again.
 func TestAPlanIsPackedOnce(t *testing.T) {
 	t.Parallel()
 	renderer, err := render.New("v1.36.0")

@@ -16,8 +16,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// packed holds the rendered objects of a DataService as compressed JSON, one per line, with a fortieth of their size in memory. It does not
-// refer to the spec.
+// packed holds the rendered objects of a DataService as compressed JSON, one object per line. This needs a fortieth of the memory of the
+// objects. The type does not refer to the spec.
 type packed struct {
 	uid        types.UID
 	components []packedComponent
@@ -61,7 +61,7 @@ func pack(r *remembered) (*packed, error) {
 	return result, nil
 }
 
-// holds reports whether these are the objects of a plan: they were rendered for the same resource from the same inputs.
+// holds reports whether p has the objects of a plan: they were rendered for the same resource from the same inputs.
 func (p *packed) holds(r *remembered) bool {
 	if p.uid != r.uid || len(p.components) != len(r.inputs) {
 		return false

@@ -50,7 +50,7 @@ func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
 	return &Planner{renderer: renderer, images: images, memory: newMemory(openBytes, packedBytes)}
 }
 
-// Graph returns the graph of a DataService's spec. It returns a *specfield.Error.
+// Graph returns the graph of a DataService's spec. The error is a *specfield.Error.
 func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
 	return component.NewGraph(&ds.Spec)
 }
@@ -151,7 +151,7 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 }
 
 // spelledOut returns the fields of an operator's resource that the Go type omits if their value is zero. A plan must include these fields:
-// otherwise another writer's changes of them would not be corrected.
+// otherwise the operator would not correct another writer's changes of these fields.
 func spelledOut(o *unstructured.Unstructured) [][]string {
 	return [][]string{{"spec", object.PauseField(o)}, {"spec", "networkPolicy", "enabled"}}
 }

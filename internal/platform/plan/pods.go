@@ -141,7 +141,7 @@ func checkPods(c *component.Component, object *unstructured.Unstructured, templa
 			for _, mount := range list[i].VolumeMounts {
 				switch {
 				case !volumes[mount.Name]:
-					return mistake("a container %q that mounts volume %q, and the pod has no volume of this name", name, mount.Name)
+					return mistake("a container %q that mounts volume %q, but the pod has no volume of this name", name, mount.Name)
 				case paths[mount.MountPath]:
 					return mistake("a container %q with two mounts at %s", name, mount.MountPath)
 				}

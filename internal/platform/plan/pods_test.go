@@ -87,7 +87,7 @@ func TestPodsThatCannotBe(t *testing.T) {
 		"a container twice":         {"web: {sidecars: [{name: web, image: a}]}", "spec.web", `two containers named "web"`},
 		"an init container twice":   {"web: {initContainers: [{name: a, image: a}], sidecars: [{name: a, image: a}]}", "spec.web", `two containers named "a"`},
 		"a volume twice":            {"web: {volumes: [{name: configs, emptyDir: {}}]}", "spec.web", `two volumes named "configs"`},
-		"a volume that is missing":  {"web: {volumeMounts: [{name: a, mountPath: /a}]}", "spec.web", `mounts volume "a", and the pod has no volume of this name`},
+		"a volume that is missing":  {"web: {volumeMounts: [{name: a, mountPath: /a}]}", "spec.web", `mounts volume "a", but the pod has no volume of this name`},
 		"a mount twice":             {"web: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /tmp}]}", "spec.web", "two mounts at /tmp"},
 		"of a service of one's own": {"additionalServices: [{name: a, kind: Deployment, image: b, podTemplate: {spec: {x: y}}}]", "spec.additionalServices[a].podTemplate.spec.x", "no such field"},
 		"of a cron job":             {"cronJobs: [{name: a, schedule: '@daily', image: b, podTemplate: {spec: {x: y}}}]", "spec.cronJobs[a].podTemplate.spec.x", "no such field"},

@@ -82,7 +82,7 @@ func Parse(data []byte) (*dsv1.DataService, error) {
 	var mistyped *json.UnmarshalTypeError
 	if err := decoder.Decode(ds); errors.As(err, &mistyped) && mistyped.Type.Kind() == reflect.String {
 		path := slices.DeleteFunc(strings.Split(mistyped.Field, "."), isEmbedded)
-		return nil, fmt.Errorf("%s: must be a text, and YAML reads a %s: put the value in quotes", strings.Join(path, "."), mistyped.Value)
+		return nil, fmt.Errorf("%s: must be a text, but YAML reads a %s: put the value in quotes", strings.Join(path, "."), mistyped.Value)
 	} else if err != nil {
 		return nil, err
 	}

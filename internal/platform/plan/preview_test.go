@@ -17,11 +17,11 @@ func TestATextThatYAMLReadsOtherwiseIsRefused(t *testing.T) {
 	t.Parallel()
 	head := "apiVersion: " + dsv1.GroupVersion.String() + "\nkind: DataService\n"
 	for text, problem := range map[string]string{
-		"metadata: {name: a, namespace: n}":                  "metadata.namespace: must be a text, and YAML reads a bool: put the value in quotes",
-		"metadata: {name: 1e3}":                              "metadata.name: must be a text, and YAML reads a number: put the value in quotes",
-		"metadata: {name: a, annotations: {b: on}}":          "metadata.annotations: must be a text, and YAML reads a bool: put the value in quotes",
-		"metadata: {name: a}\nspec: {web: {image: 1.0}}":     "spec.web.image: must be a text, and YAML reads a number: put the value in quotes",
-		"metadata: {name: a}\nspec: {web: {env: {A: no}}}":   "spec.web.env: must be a text, and YAML reads a bool: put the value in quotes",
+		"metadata: {name: a, namespace: n}":                  "metadata.namespace: must be a text, but YAML reads a bool: put the value in quotes",
+		"metadata: {name: 1e3}":                              "metadata.name: must be a text, but YAML reads a number: put the value in quotes",
+		"metadata: {name: a, annotations: {b: on}}":          "metadata.annotations: must be a text, but YAML reads a bool: put the value in quotes",
+		"metadata: {name: a}\nspec: {web: {image: 1.0}}":     "spec.web.image: must be a text, but YAML reads a number: put the value in quotes",
+		"metadata: {name: a}\nspec: {web: {env: {A: no}}}":   "spec.web.env: must be a text, but YAML reads a bool: put the value in quotes",
 		"metadata: {name: a}\nspec: {web: {replica: two}}":   "json: cannot unmarshal string",
 		"metadata: {name: a}\nspec: {web: {replicas: 2}}":    `json: unknown field "replicas"`,
 		"metadata: {name: a}\nspec: {web: {}, web: {}}":      "already",

@@ -13,7 +13,8 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// endpoints returns the addresses of the wanted components to which presets refer.
+// endpoints returns the addresses that charts may need: those of mysql, uuc, eureka, proxy and gateway-master, if they
+// are declared and wanted.
 func endpoints(in Input, wanted func(dsv1.ComponentName) bool) map[string]any {
 	found := map[string]any{}
 	for _, name := range []dsv1.ComponentName{component.MySQL, component.UUC, component.Eureka} {

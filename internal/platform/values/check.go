@@ -23,7 +23,7 @@ import (
 // reader parses a value of the spec strictly, and returns the value that the charts expect.
 type reader func(path string, value any) (any, error)
 
-// checks maps names of fields that the CRD does not specify to their validation.
+// checks maps the names of fields whose schema the CRD does not specify to readers that validate the fields.
 var checks = map[string]reader{
 	"resources":        object[corev1.ResourceRequirements],
 	"imagePullSecrets": list(pullSecret),

@@ -96,8 +96,8 @@ func etcdURLs(in Input, c *component.Component) []string {
 	return found
 }
 
-// etcdSecret returns the name of the Secret with the client certificate, or "". In the mode Auto, the kind EtcdCluster creates and renews
-// the Secret.
+// etcdSecret returns the name of the Secret with the client certificate, or "". In the mode Auto, the operator creates and renews the
+// Secret.
 func etcdSecret(c *component.Component) string {
 	e := c.Etcd
 	switch {

@@ -30,8 +30,8 @@ var ofProbe = []string{
 var unused = []string{"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "serverVersion", "backup", "restoreFrom", "importFrom"}
 
 // fields returns the fields of a component in the spec, with the defaults for all components. Chart values have the
-// same names. A new field needs a Go type and a line in a chart. If the CRD does not specify the field's schema, it
-// also needs a line in checks or serverChecks.
+// same names. A new field needs a Go type and a line in a chart. If the CRD does not specify the field's schema, the
+// new field also needs a line in checks or serverChecks.
 func fields(in Input, c *component.Component) (map[string]any, error) {
 	v, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Fields)
 	if err != nil {

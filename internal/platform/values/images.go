@@ -7,8 +7,9 @@ import "strings"
 
 const relatedImagePrefix = "RELATED_IMAGE_"
 
-// RelatedImage returns the name of the variable with the default image of a component or of ProbeImage, such as
-// RELATED_IMAGE_GATEWAY_MASTER for gateway-master. Catalogs set the variable to the image in a mirror.
+// RelatedImage returns the name of the environment variable that replaces a component's default image, such as
+// RELATED_IMAGE_GATEWAY_MASTER for gateway-master. For ProbeImage, the variable names the image of the probe pods.
+// Users may set these variables to images of a mirror.
 func RelatedImage(component string) string {
 	return relatedImagePrefix + strings.ReplaceAll(strings.ToUpper(component), "-", "_")
 }

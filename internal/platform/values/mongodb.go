@@ -76,8 +76,8 @@ func mongoDBSecretElsewhere(c *component.Component) string {
 
 // ownSettings are the settings of mongod on which other objects depend.
 var ownSettings = map[string]string{
-	"net.port":                "the Secret with the connection string and the network policy use 27017",
-	"storage.dbPath":          "the volume is mounted there",
+	"net.port":                "the network policy, and the Secret with the connection string, use port 27017",
+	"storage.dbPath":          "the operator of MongoDB mounts the volume at the default path",
 	"replication.replSetName": "it is the name of the component",
 }
 

@@ -127,8 +127,8 @@ func mysqlImage(in Input, m *dsv1.MySQL) string {
 
 // notReplicated are the fields that a MySQLCluster lacks, with the alternatives.
 var notReplicated = []struct{ field, instead string }{
-	{"initScripts", "run the scripts in the database: after a loss of the primary it could not be proven that they ran exactly once"},
-	{"acceptLoss", "it is for switches between databases of one server; for several members, use replication.acceptLoss"},
+	{"initScripts", "run the scripts in the database yourself: after a loss of the primary, the operator could not prove that they ran exactly once"},
+	{"acceptLoss", "it is for a switch from one single-server database to another; for several members, use replication.acceptLoss"},
 	{"command", ""}, {"args", "use config"}, {"configFiles", "use config"}, {"probes", ""}, {"nodePort", "use serviceType NodePort, and read the assigned port from the Service"}, {"serviceLabels", ""},
 	{"env", inTemplate}, {"envs", inTemplate}, {"envFrom", inTemplate}, {"volumes", inTemplate}, {"volumeMounts", inTemplate}, {"initContainers", inTemplate},
 	{"sidecars", inTemplate}, {"serviceAccountName", inTemplate}, {"securityContext", inTemplate}, {"podSecurityContext", inTemplate},

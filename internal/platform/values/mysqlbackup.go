@@ -89,8 +89,8 @@ func takeMembersRestore(c *component.Component, spec map[string]any) error {
 	return nil
 }
 
-// checkMembersBackup refuses fields of backups that a MySQLCluster lacks. It accepts a default of the API server, because every spec has
-// the default.
+// checkMembersBackup refuses fields of backups that a MySQLCluster lacks. It accepts a field with the API server's default, because every
+// spec has that default.
 func checkMembersBackup(c *component.Component) error {
 	refuse := func(field, why string) error {
 		return render.FieldError(c.Path+".backup."+field, "may not be set for a mysql of several members: remove it; %s", why)

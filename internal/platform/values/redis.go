@@ -111,7 +111,8 @@ func redisNodes(in Input, c *component.Component) []string {
 	return nodes(c.ThirdParty.URL, redisPort)
 }
 
-// redisImage returns the image of Redis if the spec sets more than its version; otherwise "".
+// redisImage returns the image of Redis from the spec, or else from the operator's environment variable, or else from
+// the chart.
 func redisImage(in Input, c *component.Component) string {
 	if c.Redis.Image != "" {
 		return withRegistry(in, c.Redis.Image)

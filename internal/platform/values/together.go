@@ -117,7 +117,7 @@ func checkSettings(c *component.Component, v map[string]any) error {
 		}
 	}
 	if found > maxAstral {
-		return render.FieldError(c.Path+".config", "it has %d characters beyond U+FFFF, such as emoji, and at most %d are allowed: use configFiles", found, maxAstral)
+		return render.FieldError(c.Path+".config", "it has %d characters beyond U+FFFF, such as emoji, but at most %d are allowed: use configFiles", found, maxAstral)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func checkRollout(c *component.Component, v map[string]any) error {
 	case s.ProgressDeadlineSeconds != nil && s.MinReadySeconds != nil && *s.ProgressDeadlineSeconds <= *s.MinReadySeconds:
 		return render.FieldError(c.Path+".progressDeadlineSeconds", "must be greater than minReadySeconds: no update could succeed in time otherwise")
 	case recreate && c.Kind != component.Deployment:
-		return render.FieldError(c.Path+".strategy", "may be 'Recreate' for kind Deployment only, and this is a %s: remove it", c.Kind)
+		return render.FieldError(c.Path+".strategy", "may be 'Recreate' for kind Deployment only, but this is a %s: remove it", c.Kind)
 	case recreate && v["rollingUpdate"] != nil:
 		return render.FieldError(c.Path+".rollingUpdate", "may not be set when strategy is 'Recreate': remove rollingUpdate or strategy")
 	case c.Kind == component.StatefulSet && v["rollingUpdate"] != nil:

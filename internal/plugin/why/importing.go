@@ -34,7 +34,7 @@ func (f *Facts) importing(blamed *dsv1.ComponentStatus) *Diagnosis {
 		next = "correct what the message names; the import continues by itself: docs/mysql.md, Import"
 	}
 	if isCopy := c.Reason == dsv1.ReasonImportFollowing || c.Reason == dsv1.ReasonImportWaiting; isCopy && f.adoptsDatabase() {
-		next = "cut over, or give the copy up: `kubectl dataservice adopt " + f.DataService.Name + " --finish`, or `--undo`"
+		next = "cut over, or abandon the copy: `kubectl dataservice adopt " + f.DataService.Name + " --finish`, or `--undo`"
 	}
 	return &Diagnosis{
 		Wrong: !slices.Contains([]string{dsv1.ReasonImporting, dsv1.ReasonImportFollowing, dsv1.ReasonImportWaiting}, c.Reason),

@@ -50,7 +50,7 @@ func refusedRoute(route *unstructured.Unstructured) (reason, message string) {
 	}
 	for _, want := range wanted {
 		if !carried(want, parents) {
-			return reasonNoGateway, fmt.Sprintf("Gateway %s does not carry it: the Gateway does not exist, or no controller serves it", gatewayOf(want))
+			return reasonNoGateway, fmt.Sprintf("Gateway %s does not serve the route: the Gateway does not exist, or no controller serves the Gateway", gatewayOf(want))
 		}
 	}
 	return "", ""
