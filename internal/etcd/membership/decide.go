@@ -117,7 +117,7 @@ func (c *cluster) whyLeaving() string {
 	if len(leaving) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("the claims of %s are being deleted: their data would be lost with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain. ", strings.Join(leaving, ", "))
+	text := fmt.Sprintf("the claims of %s are being deleted: their data would be lost with these pods, so none of these pods is replaced. Set the reclaim policy of their volumes to Retain. ", strings.Join(leaving, ", "))
 	if len(c.voters) > len(leaving) || len(c.voters) > 2 {
 		return text + "Make a backup, then delete one of these pods at a time, when all other members are well: the deleted pod comes back with a new volume, and copies the data from the other members"
 	}

@@ -80,7 +80,7 @@ func (t *executor) proveUseless(ctx context.Context) error {
 	case t.Step.Evidence == membership.EvidenceCrashing:
 		crashes, err := t.Kubernetes.Crashing(ctx, t.Step.Pod)
 		if err == nil && !crashes {
-			err = steps.Refuse("etcd in pod %s no longer ends again and again", name)
+			err = steps.Refuse("etcd in pod %s no longer keeps exiting", name)
 		}
 		return err
 	case report == nil:

@@ -156,7 +156,7 @@ func (t *executor) rotate(ctx context.Context) error {
 // signing authority.
 func (t *executor) proveTrust(ctx context.Context) error {
 	if len(t.Step.Healthy) == 0 || len(t.Step.Healthy) != len(t.Step.Expect) {
-		return steps.Refuse("%d of %d members are asked", len(t.Step.Healthy), len(t.Step.Expect))
+		return steps.Refuse("the step names %d of %d members", len(t.Step.Healthy), len(t.Step.Expect))
 	}
 	if err := t.proveList(ctx); err != nil {
 		return err

@@ -151,7 +151,7 @@ func (m *mover) giveBack(ctx context.Context, slot int) error {
 		bytes += p.bytes
 	}
 	if bytes > mostBytesBack {
-		return steps.Refuse("%s has keys of %d MiB of slot %d, and at most %d MiB can be moved back in one command", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
+		return steps.Refuse("%s has keys of %d MiB of slot %d, but at most %d MiB can be moved back in one command", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
 	}
 	taken, err := m.script(ctx, m.target, scriptTake, []any{slot, mostBack})
 	if err != nil {

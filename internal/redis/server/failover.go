@@ -103,9 +103,9 @@ func (t *executor) proveHeir(ctx context.Context, node *link, master string, vie
 	case has.Syncing:
 		return steps.Refuse("%s is copying from another node", heir.Pod)
 	case has.ID != want.History:
-		return steps.Refuse("%s has the replication ID %s, and had %s at the decision: it has copied from another node", heir.Pod, brief(has.ID), brief(want.History))
+		return steps.Refuse("%s has the replication ID %s, but had %s at the decision: it has copied from another node", heir.Pod, brief(has.ID), brief(want.History))
 	case has.Offset < want.Offset:
-		return steps.Refuse("%s has the replication offset %d, and had %d at the decision", heir.Pod, has.Offset, want.Offset)
+		return steps.Refuse("%s has the replication offset %d, but had %d at the decision", heir.Pod, has.Offset, want.Offset)
 	}
 	if err := t.within(ctx, node, heir.Keys); err != nil {
 		return err

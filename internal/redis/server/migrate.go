@@ -216,7 +216,7 @@ func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
 	}
 	for _, slot := range slots {
 		if state, err := m.judge(now, slot); err != nil || state != slotAtSource || now.target.Importing[slot] != m.source.place.ID {
-			return errors.Join(err, steps.Refuse("keys of slot %d are on %s and on %s, and the slot is not marked as moving between them", slot, m.source.place.Pod, m.target.place.Pod))
+			return errors.Join(err, steps.Refuse("keys of slot %d are on %s and on %s, but the slot is not marked as moving between them", slot, m.source.place.Pod, m.target.place.Pod))
 		}
 	}
 	for _, p := range busy {

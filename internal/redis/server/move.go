@@ -243,7 +243,7 @@ func (m *mover) judgeSlot(now *sight, slot int) (slotState, error) {
 		return 0, steps.Refuse("%s and %s are not both masters any more", source.Pod, target.Pod)
 	case now.target.Owned.Has(slot):
 		if now.keys[slot] > 0 {
-			return 0, steps.Refuse("%s owns slot %d, and %s still holds %d keys of it", target.Pod, slot, source.Pod, now.keys[slot])
+			return 0, steps.Refuse("%s owns slot %d, but %s still holds %d keys of this slot", target.Pod, slot, source.Pod, now.keys[slot])
 		}
 		if now.source.Owned.Has(slot) || migrating != "" {
 			return slotAtTarget, nil

@@ -46,8 +46,8 @@ func TestImageMustHaveTheVersion(t *testing.T) {
 	for name, c := range map[string]struct{ has, wanted, err string }{
 		"the same":        {"3.6.16", "3.6.16", ""},
 		"another patch":   {"3.6.11", "3.6.16", ""},
-		"older":           {"3.5.35", "3.6.16", "the image has etcd 3.5, and spec.version is 3.6.16"},
-		"much newer":      {"3.6.16", "3.4.44", "the image has etcd 3.6, and spec.version is 3.4.44"},
+		"older":           {"3.5.35", "3.6.16", "the image has etcd 3.5, but spec.version is 3.6.16"},
+		"much newer":      {"3.6.16", "3.4.44", "the image has etcd 3.6, but spec.version is 3.4.44"},
 		"ten of a minor":  {"3.1.0", "3.10.0", "the image has etcd 3.1, and"},
 		"it does not say": {"unknown", "3.6.16", ""},
 	} {

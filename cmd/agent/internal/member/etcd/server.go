@@ -198,7 +198,7 @@ func (s *Server) CheckVersion(wanted string) error {
 	}
 	has, known := readVersion(program)
 	if known && !strings.HasPrefix(wanted+".", fmt.Sprintf("%d.%d.", has.major, has.minor)) {
-		return fmt.Errorf("the image has etcd %d.%d, and spec.version is %s: make spec.image and spec.version agree", has.major, has.minor, wanted)
+		return fmt.Errorf("the image has etcd %d.%d, but spec.version is %s: make spec.image and spec.version agree", has.major, has.minor, wanted)
 	}
 	return nil
 }
