@@ -64,7 +64,7 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-se
 # FORM=long adds the oldest Kubernetes.
 .PHONY: suite-platform suite-emulator suite-oldest suite-upgrade suite-ha suite-chart
 verify-platform: suite-platform suite-emulator suite-upgrade suite-ha suite-chart $(if $(FULL),suite-oldest)
-suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
+suite-platform: test-tools $(MONGODB_OPERATOR) $(FERRETDB)
 	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard)|internal/(metrics|redis/topology|etcd/membership|mysql/replication))$$'))
 # Programs run as the processes of simulated pods.
 suite-emulator: $(SUITE_TOOLS)
