@@ -189,5 +189,5 @@ func TestOverdue(t *testing.T) {
 	at := metav1.NewTime(last)
 	assert.Equal(t, Overdue(nil, "mysql", "30 2 * * *", "Europe/Berlin", &at, last.Add(50*time.Hour)), "", "the clocks may have skipped a run")
 	assert.Assert(t, Overdue(nil, "mysql", "30 2 * * *", "Europe/Berlin", &at, last.Add(51*time.Hour)) != "")
-	assert.Equal(t, Overdue(nil, "mysql", "@daily", "", nil, last), "", "without a first one there is another reason")
+	assert.Equal(t, Overdue(nil, "mysql", "@daily", "", nil, last), "", "before the first good run, another reason applies")
 }

@@ -21,7 +21,7 @@ func TestExits(t *testing.T) {
 	seen := map[int]Reason{}
 	for reason, code := range Exits {
 		if other, ok := seen[code]; ok || code < 1 || code > 125 {
-			t.Errorf("%s has the exit code %d, which is %q's or none", reason, code, other)
+			t.Errorf("%s has the exit code %d, which reason %q also has, or which is not between 1 and 125", reason, code, other)
 		}
 		seen[code] = reason
 		if !strings.Contains(string(page), fmt.Sprintf("| %d | `%s` |", code, reason)) {
@@ -36,6 +36,6 @@ func TestErrorf(t *testing.T) {
 		t.Error(err, ReasonOf(err))
 	}
 	if ReasonOf(io.EOF) != ReasonFailed {
-		t.Error("an error without a reason has one")
+		t.Error("an error without a reason does not count as ReasonFailed")
 	}
 }

@@ -104,7 +104,7 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 
 	back, err := plan(k, swapped, true)
 	assert.NilError(t, err)
-	assert.Assert(t, of(back).Clients.Equal(of(own).Clients), "what the members trust is put back")
+	assert.Assert(t, of(back).Clients.Equal(of(own).Clients), "the authorities that the members trust are restored")
 	assert.Assert(t, !k.adopt(ec, other["Secret/store-ca"]))
 	restarted := newKeeper(func() time.Time { return today })
 	_, err = plan(restarted, swapped, true)
@@ -114,14 +114,14 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	delete(own, "Secret/store-ca")
 	stays, err := plan(k, own, true)
 	assert.NilError(t, err)
-	assert.Assert(t, of(stays).Clients.Equal(k.authorities["data/store-ca"].Clients), "a pod is left")
+	assert.Assert(t, of(stays).Clients.Equal(k.authorities["data/store-ca"].Clients), "the authorities stay while a pod is left")
 	old := of(stays)
 	renewed, err := plan(k, own, false)
 	assert.NilError(t, err)
 	assert.Assert(t, !of(renewed).Clients.Equal(old.Clients) && !of(renewed).Members.Equal(old.Members), "parked: the keys are new")
 	again, err := plan(k, own, false)
 	assert.NilError(t, err)
-	assert.Assert(t, of(again).Clients.Equal(of(renewed).Clients), "once, until the cache shows them")
+	assert.Assert(t, of(again).Clients.Equal(of(renewed).Clients), "the authorities are created only once, although the cache does not show them yet")
 
 	// The operator crashes before the new authorities sign certificates, and the cluster is started again.
 	own["Secret/store-ca"] = renewed["Secret/store-ca"]
@@ -131,7 +131,7 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	assert.Assert(t, pairIn(signed["Secret/store-peer-tls"], keyCert, keyKey).SignedBy(of(renewed).Members))
 }
 
-// Only the server certificate has the additional names. It is renewed once when they change.
+// Only the server certificate has the additional names. This certificate is renewed once when the names change.
 func TestAdditionalNames(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -231,7 +231,7 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	last := authoritiesIn(live["Secret/store-ca"])
 	assert.Equal(t, last.Rotation, "a")
 	assert.Assert(t, !bytes.Equal(last.Clients.Key, original.Clients.Key) && !bytes.Equal(last.Members.Key, original.Members.Key), "the keys are new")
-	assert.Equal(t, len(last.data()), 4, "nothing of the former ones is left")
+	assert.Equal(t, len(last.data()), 4, "no former authority is left")
 	assert.Equal(t, len(dataIn(phases[2]["Secret/store-ca"], "former-ca.key")), 0, "a key that signs nothing any more is not kept")
 
 	swapped := maps.Clone(live)

@@ -24,7 +24,7 @@ type lease struct{}
 func (lease) Held() bool { return true }
 
 // While a cluster is paused, the operator still writes the position of each member's data to the member's claim, and to the ConfigMap that
-// the agents read. No plan does that during a pause.
+// the agents read. Without a pause, the plan of the cluster writes the positions to the ConfigMap.
 func TestPositionsArePublishedWhilePaused(t *testing.T) {
 	t.Parallel()
 	for _, paused := range []bool{false, true} {
@@ -60,7 +60,7 @@ func TestPositionsArePublishedWhilePaused(t *testing.T) {
 			},
 		}
 		decision := k.Decide(ec, reconcile.PlanSeen{}, obs)
-		assert.Equal(t, decision.NoteAgain <= time.Second, true, "the other members are next")
+		assert.Equal(t, decision.NoteAgain <= time.Second, true, "the positions of the other members are written next")
 		assert.NilError(t, reconcile.NewRunner(lease{}).Run(t.Context(), decision.Notes))
 		position, _, _ := unstructured.NestedString(live(claim).Object, "metadata", "annotations", annotationPosition)
 		assert.Assert(t, len(position) > 6 && position[:6] == "3 900 ", position)

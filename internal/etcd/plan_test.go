@@ -274,7 +274,7 @@ func TestCrashing(t *testing.T) {
 	}
 }
 
-// A new version of the operator restarts no member: the pods get its agent at their next change.
+// A new version of the operator restarts no member: the pods get the new version's agent at their next change.
 func TestANewAgentRestartsNothing(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -409,7 +409,7 @@ func TestCertificates(t *testing.T) {
 	assert.Assert(t, authoritiesIn(renewed["Secret/store-ca"]).Clients.Equal(authoritiesIn(first["Secret/store-ca"]).Clients))
 	still, err := plan(first, membership.Record{Cluster: 1})
 	assert.NilError(t, err)
-	assert.Assert(t, pair(still, suffixPeer).Equal(pair(renewed, suffixPeer)), "it is made once, until the cache shows it")
+	assert.Assert(t, pair(still, suffixPeer).Equal(pair(renewed, suffixPeer)), "the certificate is issued only once, although the cache does not show it yet")
 	for _, suffix := range []string{suffixServer, suffixPeer, suffixClient} {
 		assert.Assert(t, !k.adopt(ec, first["Secret/store"+suffix]), "%s: a certificate that is due would stay planned forever", suffix)
 	}

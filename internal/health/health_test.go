@@ -190,7 +190,7 @@ func TestAllObjectsCount(t *testing.T) {
 	assertState(t, Assess([]*unstructured.Unstructured{up, service, claim}, nil), want)
 	rolled := objectOf(t, statefulSet+"spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 1, currentReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: a}}")
 	for _, objects := range [][]*unstructured.Unstructured{{rolled, claim}, {claim, rolled}} {
-		assert.Assert(t, !Assess(objects, nil).Rolling, "the claim is not settled for another reason")
+		assert.Assert(t, !Assess(objects, nil).Rolling, "the claim is unsettled, but not because of a rollout")
 	}
 	assert.Assert(t, Assess([]*unstructured.Unstructured{up, rolled}, nil).Rolling)
 	assertState(t, Assess(nil, nil), State{Settled: true})

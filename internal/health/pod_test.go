@@ -32,7 +32,7 @@ func (rows problems) check(t *testing.T) {
 			pod := podOf(t, test.status)
 			assert.Equal(t, PodProblem(pod), test.want)
 			pod.DeletionTimestamp = ptr.To(metav1.Now())
-			assert.Equal(t, PodProblem(pod), "", "a pod that is going is no problem")
+			assert.Equal(t, PodProblem(pod), "", "a pod that is being deleted is not a problem")
 			_, hint := podHint(pod)
 			assert.Equal(t, hint, "")
 		})

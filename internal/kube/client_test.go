@@ -66,8 +66,8 @@ func (s *server) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 	return nil
 }
 
-// A cache that never catches up delays a read only for a moment. The read then uses the API server, and removes the fields that the cache
-// omits.
+// A cache that never catches up delays a read only briefly. After the delay, the read uses the API server, and removes the fields that the
+// cache omits.
 func TestReadsAreBounded(t *testing.T) {
 	live := &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}}
 	cache := &stuck{}
@@ -135,10 +135,10 @@ func TestReadsShowWhatWasPatched(t *testing.T) {
 	never := &late{shows: "10", last: "11", reads: 1 << 30}
 	c = &boundedClient{Client: never, live: &late{shows: "11", last: "11"}, cached: labels.Everything(), patience: time.Millisecond, written: newWritten()}
 	assert.NilError(t, c.Patch(t.Context(), configMap(), nil))
-	assert.Equal(t, read(c), "11", "the API server says what the cache does not show")
+	assert.Equal(t, read(c), "11", "the API server returns the write that the cache does not show")
 }
 
-// If the reconciliation itself has ended, a read fails, and does not read from the API server.
+// If the time of the reconciliation has run out, a read fails. It does not use the API server instead of the cache.
 func TestReadsEndWithTheReconciliation(t *testing.T) {
 	c := &boundedClient{Client: &stuck{}, live: &server{}, cached: managed(), patience: time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -165,10 +165,10 @@ func TestALaggingKindIsWaitedForOnce(t *testing.T) {
 
 		start := time.Now()
 		assert.NilError(t, c.List(t.Context(), object.EmptyList(corev1.SchemeGroupVersion.WithKind("Service"))))
-		assert.Equal(t, time.Since(start), lagPatience, "a list is of the same cache")
+		assert.Equal(t, time.Since(start), lagPatience, "a list reads the same cache")
 
 		time.Sleep(lagMemory) // of the virtual clock
-		assert.Equal(t, reads("Service", 1), cachePatience, "it may have caught up")
+		assert.Equal(t, reads("Service", 1), cachePatience, "the cache may have caught up after lagMemory")
 	})
 }
 

@@ -169,11 +169,11 @@ func TestEveryMetricExists(t *testing.T) {
 		for _, found := range metricName.FindAllStringSubmatch(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(expr, `""`), -1) {
 			name := found[1] + found[2]
 			used[name] = true
-			assert.Assert(t, known[name], "%s: nobody has the metric %s", expr, name)
+			assert.Assert(t, known[name], "%s: the metric %s does not exist", expr, name)
 		}
 	}
 	for _, name := range foreign {
-		assert.Assert(t, used[name], "%s is used by nobody", name)
+		assert.Assert(t, used[name], "no alert and no panel uses %s: remove it from foreign", name)
 	}
 }
 
@@ -190,6 +190,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	for d := range described {
 		name := regexp.MustCompile(`fqName: "([a-z_0-9]+)"`).FindStringSubmatch(d.String())[1]
 		name = strings.TrimPrefix(name, "dataservice_") // or the prefix of another kind
-		assert.Assert(t, strings.Contains(docs, name+"`") || strings.Contains(docs, name+"{"), "docs/operations.md does not tell of %s", name)
+		assert.Assert(t, strings.Contains(docs, name+"`") || strings.Contains(docs, name+"{"), "docs/operations.md does not list %s", name)
 	}
 }

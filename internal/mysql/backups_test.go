@@ -80,7 +80,7 @@ func TestRuns(t *testing.T) {
 		})
 	}
 	next, healthy, recoverable := JudgeBackups(&dsv1.BackupStatus{LastID: "a"}, Observed{}, at(1).Time)
-	assert.Assert(t, next == nil && healthy == nil && recoverable == nil, "none is declared any more")
+	assert.Assert(t, next == nil && healthy == nil && recoverable == nil, "backups are not declared any more")
 }
 
 // The status and the condition have the warnings of a scheduled backup until a newer backup has no warnings.

@@ -81,8 +81,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// At most one database has a clean record, so at most one server can start. That holds whatever the spec names at any
-// time, and if an operator repeats a write whose result it has not seen.
+// At most one database has a clean record, so at most one server can start. This holds for every sequence of names in
+// the spec, and also if an operator repeats a write whose result it has not seen.
 func TestNoOrderOfActsFreesTwo(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c"}

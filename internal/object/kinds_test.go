@@ -61,7 +61,7 @@ func TestOwnersOfOneNameAreKeptApart(t *testing.T) {
 		assert.Equal(t, object.OwnerOf(other.GroupKind(), o).Name, "platform")
 		assert.Assert(t, other.Controls(o) && !owner.Controls(o))
 	}
-	assert.Equal(t, platform.KindLabel(), "", "objects of DataServices of before carry no label")
+	assert.Equal(t, platform.KindLabel(), "", "objects of DataServices have no label for the kind, as in earlier versions")
 }
 
 // The bytes never exceed the limit, and the most recently used values stay.
@@ -94,7 +94,7 @@ func TestTheLimitIsOfBytes(t *testing.T) {
 	assert.Assert(t, !ok)
 	assert.Equal(t, c.Size(), 35)
 	assert.DeepEqual(t, gone, []string{"1", "2", "5"})
-	c.Add("4", 4, 1000) // the other entries are older, so they are evicted, too
+	c.Add("4", 4, 1000) // larger than the limit: the earlier entry of this key is removed, and no other entry is evicted
 	_, ok = c.Get("4")
 	assert.Assert(t, !ok)
 	assert.Equal(t, c.Size(), 25)

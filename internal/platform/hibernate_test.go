@@ -58,7 +58,7 @@ func (s *sleeper) plan(hibernate bool) (*reconcile.Plan, *Observation) {
 
 func (s *sleeper) inputs() reconcile.Inputs {
 	lookup := func(kind, name string) (*unstructured.Unstructured, error) {
-		assert.Assert(s, !strings.HasSuffix(kind, "Cluster"), "the cache is asked by list for %s", kind)
+		assert.Assert(s, !strings.HasSuffix(kind, "Cluster"), "a %s is looked up by its name, but must be read by List", kind)
 		return s.objects[kind+" "+name], nil
 	}
 	pods := func(part string) ([]*corev1.Pod, error) { return s.pods[part], nil }
@@ -196,7 +196,7 @@ func TestHibernation(t *testing.T) {
 	}
 	s.apply(woken)
 	rest, _ := s.plan(false)
-	assert.Equal(t, number(rest, "Deployment", "web"), int64(-1), "its autoscaler has the number again")
+	assert.Equal(t, number(rest, "Deployment", "web"), int64(-1), "the autoscaler sets the number of pods again")
 }
 
 // A DataService that is created with hibernate never has a pod.
@@ -210,8 +210,8 @@ func TestBornHibernated(t *testing.T) {
 	}
 }
 
-// Hibernation begins only after work on the data (a switch, an import, a restore) has ended. After pods were stopped,
-// the hibernation waits for no other work.
+// Hibernation begins only after work on the data (a switch, an import, a restore) has ended. Once it has stopped pods,
+// it does not wait for such work any more.
 func TestHibernationWaits(t *testing.T) {
 	t.Parallel()
 	halted := func(s *sleeper) {
@@ -246,7 +246,7 @@ func TestHibernationWaits(t *testing.T) {
 			if c.waits != "" {
 				s.objects["Deployment web"].SetAnnotations(map[string]string{"d3os-product.com.d3os/hibernated": "1"})
 				_, obs = s.plan(true)
-				assert.Assert(t, obs.Hibernation.IsActive(), "it has begun")
+				assert.Assert(t, obs.Hibernation.IsActive(), "the hibernation has begun")
 			}
 		})
 	}

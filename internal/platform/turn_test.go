@@ -37,14 +37,14 @@ func TestTurn(t *testing.T) {
 	assert.Equal(t, turn(), "False WaitsForOthers for a")
 	assert.Assert(t, ready() && status.Phase == dsv1.PhaseRunning && status.Components[0].Revision == "r1")
 	next(waits, &reconcile.Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for b"})
-	assert.Equal(t, turn(), "False WaitsForOthers for a", "others' turns are no reason to write")
+	assert.Equal(t, turn(), "False WaitsForOthers for a", "the status is not written if only the names of other resources in the message change")
 	next(waits, &reconcile.Pace{Reason: dsv1.ReasonStopped, Message: "b is Degraded"})
 	assert.Equal(t, turn(), "False Stopped b is Degraded")
 
 	sick := waits
 	sick.Health = starting
 	next(sick, &reconcile.Pace{Reason: dsv1.ReasonStopped, Message: "b is Degraded"})
-	assert.Equal(t, status.Phase, dsv1.PhaseDegraded, "what waits and is not well says so")
+	assert.Equal(t, status.Phase, dsv1.PhaseDegraded, "a DataService that waits and is not healthy is Degraded")
 
 	next(waits, &reconcile.Pace{Granted: true})
 	assert.Equal(t, turn(), "True RollingOut this version of the operator changes the resource")

@@ -129,7 +129,7 @@ func TestReady(t *testing.T) {
 	assert.Assert(t, !Ready(degraded()))
 	changed := running(1)
 	changed.Generation++
-	assert.Assert(t, !Ready(changed), "what was ready before the change is not ready")
+	assert.Assert(t, !Ready(changed), "a DataService whose latest generation is not observed is not ready")
 	assert.Assert(t, !Ready(&dsv1.DataService{}))
 }
 

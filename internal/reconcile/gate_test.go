@@ -62,7 +62,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A granted turn counts even before a status shows it. It ends when the resource is deleted.
+// A granted turn counts even before a status shows it. The turn ends when the resource is deleted.
 func TestTurnsAreRemembered(t *testing.T) {
 	t.Parallel()
 	gate := reconcile.NewGate(2)

@@ -97,7 +97,7 @@ func TestRevision(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(string(r.Data.Raw), `{"apiVersion":"d3os-product.com.d3os/v1","kind":"DataService","spec":`))
 	assert.Assert(t, !strings.Contains(string(r.Data.Raw), "hush"))
 	assert.Equal(t, strings.Count(string(r.Data.Raw), Masked), 2)
-	assert.Equal(t, spec["mysql"].(map[string]any)["thirdParty"].(map[string]any)["password"], "hush", "the spec itself stays")
+	assert.Equal(t, spec["mysql"].(map[string]any)["thirdParty"].(map[string]any)["password"], "hush", "the password in the spec itself is not masked")
 
 	read, err := Read(r)
 	assert.NilError(t, err)

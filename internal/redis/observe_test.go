@@ -66,7 +66,7 @@ func TestOnlyOwnPodsAreDialled(t *testing.T) {
 		}
 	}
 	assert.DeepEqual(t, dialled, []string{"cache-0-0"})
-	assert.Equal(t, len(obs.Nodes), 6, "the others are missed")
+	assert.Equal(t, len(obs.Nodes), 6, "the pods that are not dialled count as missing")
 }
 
 func TestNodes(t *testing.T) {
@@ -89,7 +89,7 @@ func TestNodes(t *testing.T) {
 	assert.Assert(t, obs.Nodes[1].Outdated && obs.Nodes[2].Terminating && obs.Nodes[3].Problem != "")
 	assert.Equal(t, obs.HostIPs["cache-0-0"], "192.0.2.1")
 	rc.Spec.Pod = podOnDelete
-	assert.Assert(t, !place().Nodes[1].Outdated, "OnDelete: a person replaces pods")
+	assert.Assert(t, !place().Nodes[1].Outdated, "OnDelete: a user replaces pods, so no pod is outdated")
 	rc.Spec.Pod = nil
 	set.Status.ObservedGeneration = 1
 	assert.Assert(t, !place().Nodes[1].Outdated, "the latest revision is not known yet")

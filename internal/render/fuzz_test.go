@@ -51,20 +51,20 @@ func FuzzRender(f *testing.F) {
 		text = strings.ToValidUTF8(text, "?")
 		// An empty text counts as not set, and package values refuses these texts.
 		if text == "" || len(text) > 1<<12 || strings.Contains(text, inject.Neutral) {
-			t.Skip("no text, or the one that it is compared with")
+			t.Skip("the text is empty, too long, or contains Neutral")
 		}
 		with, err := r.Render(release, parts(text))
 		assert.NilError(t, err)
 		again, err := r.Render(release, parts(text))
 		assert.NilError(t, err)
-		assert.Assert(t, reflect.DeepEqual(with, again), "another rendering the second time")
+		assert.Assert(t, reflect.DeepEqual(with, again), "the second rendering differs")
 		assert.NilError(t, inject.Same(with[0], neutral[0], text))
 		for _, object := range with[0] {
 			printed, err := render.YAML(object)
 			assert.NilError(t, err)
 			read := &unstructured.Unstructured{}
 			assert.NilError(t, utilyaml.Unmarshal(printed, &read.Object))
-			assert.Assert(t, reflect.DeepEqual(read, object), "printed and read it is another")
+			assert.Assert(t, reflect.DeepEqual(read, object), "the object differs after it was printed and read")
 		}
 	})
 }

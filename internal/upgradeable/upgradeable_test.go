@@ -42,7 +42,7 @@ func with(ds dsv1.DataService, change func(*dsv1.DataService)) dsv1.DataService 
 type world struct{ items []dsv1.DataService }
 
 func (w *world) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return errors.New("nobody asks for one")
+	return errors.New("the reconciler only lists")
 }
 
 func (w *world) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
@@ -139,7 +139,7 @@ const idle = "no rollout of a DataService blocks an upgrade"
 func TestWithoutDataServices(t *testing.T) {
 	playing(t, func(p *play) {
 		p.look()
-		assert.Equal(t, p.sets, 0, "True is not said before it is known")
+		assert.Equal(t, p.sets, 0, "the condition is not True before the quiet time has passed")
 		p.pass(quiet)
 		p.is(metav1.ConditionTrue, idle, 1)
 		p.pass(24 * time.Hour)

@@ -18,7 +18,7 @@ func TestNewer(t *testing.T) {
 			assert.Equal(t, Newer(a, b), i > j, "%s and %s", a, b)
 		}
 	}
-	assert.Assert(t, !Newer("1.0.0+late", "1.0.0+early"), "build metadata is no order")
+	assert.Assert(t, !Newer("1.0.0+late", "1.0.0+early"), "build metadata does not order versions")
 	for _, unordered := range []string{"", "0.0.0-dev", "0.0.0", "main", "1.0", "1.0.0.0"} {
 		for _, other := range []string{"", "0.0.0-dev", "0.0.1", "9.9.9"} {
 			assert.Assert(t, !Newer(unordered, other) && !Newer(other, unordered), "%q and %q", unordered, other)

@@ -283,7 +283,7 @@ func refuseStatus(w *world) {
 	w.until("the policy holds", func() error {
 		object := &unstructured.Unstructured{Object: fields{"apiVersion": "d3os-product.com.d3os/v1", "kind": "DataService", "metadata": fields{"name": name, "namespace": probe}}}
 		if suite.API.Status().Patch(w.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"message":"x"}}`)), client.DryRunAll) == nil {
-			return fmt.Errorf("a status is taken")
+			return fmt.Errorf("the API server accepts a status")
 		}
 		return nil
 	})

@@ -106,7 +106,7 @@ func TestResources(t *testing.T) {
 		t.Run("panels", func(t *testing.T) { panels(t, w) })
 	}
 	if found := w.over(fmt.Sprintf(`ALERTS{namespace=%q}`, well), w.began); len(found) > 0 {
-		t.Errorf("an alert about what is well: %v", found)
+		t.Errorf("alerts about healthy resources: %v", found)
 	}
 	t.Run("nothing is left", func(t *testing.T) {
 		for _, place := range places {

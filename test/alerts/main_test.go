@@ -3,8 +3,8 @@
 
 //go:build alerts
 
-// Package alerts_test runs a real Prometheus that scrapes the operator's processes on a simulated cluster: make
-// suite-alerts. The alerts are those of config/prometheus, with shorter durations. Each alert fires for a fault, and no
+// Package alerts_test runs a real Prometheus that scrapes the operator's processes on a simulated cluster. `make
+// suite-alerts` runs it. The alerts are those of config/prometheus, with shorter durations. Each alert fires for a fault, and no
 // alert fires without a fault.
 package alerts_test
 

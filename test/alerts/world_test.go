@@ -182,7 +182,7 @@ type series struct {
 	Values [][2]any
 }
 
-// ask asks Prometheus.
+// ask sends a query to Prometheus, and returns the series of the answer.
 func (w *world) ask(path string, values url.Values) ([]series, error) {
 	response, err := http.PostForm("http://"+w.address+"/api/v1/"+path, values)
 	if err != nil {
@@ -215,7 +215,7 @@ func (w *world) now(expr string) []series {
 	return found
 }
 
-// over returns the series of an expression since a given moment, by the second.
+// over returns the series of an expression from a given time until now.
 func (w *world) over(expr string, since time.Time) []series {
 	w.Helper()
 	step := max(1, time.Since(since)/time.Second/10000)

@@ -44,7 +44,7 @@ var (
 type surrounding struct {
 	Name    string   `json:"name"`
 	Objects []fields `json:"objects"`
-	// Workloads reports whether the surrounding changes Deployments, too.
+	// Workloads reports whether the policy changes Deployments and not only pods.
 	Workloads bool `json:"workloads"`
 
 	Each     fields `json:"each"`

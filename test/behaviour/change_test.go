@@ -165,7 +165,7 @@ func TestHealthyDataServicesCostNothing(t *testing.T) {
 	for range 2 {
 		seen = e.reconciled()
 		if err := e.Within(patience, func() error { return e.reconciledSince(seen, others+1) }); err != nil {
-			t.Errorf("all are looked at again: %v", err)
+			t.Errorf("not all DataServices are reconciled again: %v", err)
 		}
 	}
 	e.equal("requests while nothing happens", asText(op.Since(started, costs)), nil)

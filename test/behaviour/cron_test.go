@@ -110,8 +110,9 @@ func (e *env) runsEverySecond(file string, seconds int) {
 }
 
 // An operator with a newer image of the agent starts. The pods of a cron job and the pod that checks an external mysql
-// keep the former image until another field of these pods changes. If the operator does not know the image, a cron job
-// keeps it even then. A schedule with seconds makes a Deployment; any other makes a CronJob.
+// keep the former image until another field of these pods changes. If the operator does not know the agent's image, a
+// cron job keeps the former image even after such a change. A schedule with seconds makes a Deployment; any other schedule
+// makes a CronJob.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))
@@ -139,7 +140,7 @@ func TestCronKeepsItsAgent(t *testing.T) {
 	e.Ready(name)
 	e.ChangeReady(name, fields{"cronJobs": []any{fields{"name": "other", "schedule": "0 * * * * *", "image": "registry.example/work:v1", "command": []any{"work"}}}})
 	if harness.Lookup[*appsv1.Deployment](e.Journal, "other") != nil || harness.Lookup[*batchv1.CronJob](e.Journal, "other") == nil {
-		e.Error("a schedule without seconds is no CronJob")
+		e.Error("a schedule without seconds has not become a CronJob")
 	}
 	e.Change(name, fields{"cronJobs": []any{fields{"name": "other", "schedule": "1 0 0 30 2 *", "image": "registry.example/work:v1", "command": []any{"work"}}}})
 	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, "", "spec.cronJobs[other].schedule", "is never due")

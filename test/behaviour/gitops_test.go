@@ -83,8 +83,8 @@ func (a *argo) prune(names ...string) (deleted []string) {
 }
 
 // An Application with the name of a resource prunes no object with data or credentials, neither while the resource
-// exists nor after its deletion. Each object that an earlier version of the operator wrote gets the annotation by one
-// write, and nothing else is written for it. `make test` omits this test, because internal/apply tests the annotations.
+// exists nor after its deletion. The next operator adds the annotation to each object of an earlier version in one
+// write, and writes no other object. `make test` omits this test, because internal/apply tests the annotations.
 func TestNothingThatHoldsDataIsPruned(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

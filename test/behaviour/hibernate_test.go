@@ -81,7 +81,7 @@ func TestHibernate(t *testing.T) {
 	e.remove(name)
 	claim := harness.Lookup[*corev1.PersistentVolumeClaim](e.Journal, "data-mysql-dataservice-0")
 	if claim == nil || claim.UID != kept["PersistentVolumeClaim/data-mysql-dataservice-0"] {
-		t.Error("the claim went with the hibernated platform")
+		t.Error("the claim was deleted with the hibernated platform")
 	}
 	e.CreateReady(small())
 }

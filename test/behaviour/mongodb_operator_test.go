@@ -48,7 +48,7 @@ func TestMongoDBOperator(t *testing.T) {
 	m.why(name, "mongodb: Secret "+mongodbConnection+": Conflict: it does not belong to MongoDBCommunity mongodb")
 	m.Must(m.read())
 	if phase, _, _ := unstructured.NestedString(m.live.Object, "status", "phase"); phase != "Running" || m.live.GetAnnotations()[mongodbRecord] == "" {
-		t.Errorf("the failure shows in the resource: %s %v", phase, m.live.GetAnnotations())
+		t.Errorf("the resource reports the failure, but a success is expected: %s %v", phase, m.live.GetAnnotations())
 	}
 	if harness.Lookup[*appsv1.Deployment](e.Journal, "reports") != nil {
 		t.Error("reports was created before mongodb was ready")
@@ -98,7 +98,7 @@ func (m *realMongoOperator) serves(credentials string) {
 	connection := get(m.env, &corev1.Secret{}, mongodbConnection)
 	password := string(connection.Data["password"])
 	if password == "" || password != string(account.Data["password"]) || !strings.Contains(string(connection.Data["connectionString.standard"]), ":"+password+"@") {
-		m.Errorf("the connection string is not of the password in use: %s", connection.Data)
+		m.Errorf("the connection string does not have the password in use: %s", connection.Data)
 	}
 	members, _, _ := unstructured.NestedInt64(m.live.Object, "spec", "members")
 	version, _, _ := unstructured.NestedString(m.live.Object, "spec", "version")

@@ -251,7 +251,7 @@ func TestOwnersNeedARight(t *testing.T) {
 		return slices.Contains(rule.Resources, "dataservices/finalizers")
 	})
 	if len(without) != len(rules)-1 {
-		t.Fatal("the operator's role says nothing of dataservices/finalizers")
+		t.Fatal("the operator's role has no rule for dataservices/finalizers")
 	}
 	e.Until("the DataService is seen", func() error { return stage.Unless(e.DataService(ds) != nil, "it is not") })
 	try := func(account string, rules []rbacv1.PolicyRule) error {

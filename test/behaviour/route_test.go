@@ -41,7 +41,7 @@ func TestHTTPRoute(t *testing.T) {
 	e.Until("the route is created", read)
 	e.Ready(name)
 	if e.eventCount("DriftCorrected") > 0 {
-		t.Error("the first route is called the repair of a deleted one")
+		t.Error("an event reports the first route as the repair of a deleted route")
 	}
 
 	hosts := func() []string {

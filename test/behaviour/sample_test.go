@@ -50,7 +50,7 @@ func TestSample(t *testing.T) {
 	if writes := here(harness.Sent.WritesObject); len(writes) != len(made) {
 		t.Errorf("%d writes for %d objects: %v", len(writes), len(made), writes)
 	}
-	// At most, each component is observed waiting, starting and ready, at different moments.
+	// At most, each component is observed waiting, starting and ready, at different times.
 	if writes := here(harness.Sent.WritesStatus); len(writes) > 3+2*12 {
 		t.Errorf("%d status writes: %v", len(writes), writes)
 	}

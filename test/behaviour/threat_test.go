@@ -254,7 +254,7 @@ func (e *env) secret(passwords ...string) {
 	}
 	for _, kind := range []string{"ConfigMap", "Deployment", "Pod", "DataService", "Service", "Event"} {
 		if !looked[kind] {
-			e.Errorf("there was no %s to look at", kind)
+			e.Errorf("no %s was checked", kind)
 		}
 	}
 	e.lacks("the log", suite.Logs.String(), passwords)
@@ -264,7 +264,7 @@ func (e *env) lacks(where, text string, passwords []string) {
 	e.Helper()
 	for _, password := range passwords {
 		if len(password) < 8 {
-			e.Errorf("%q is no password", password)
+			e.Errorf("%q is too short for a password", password)
 		}
 		if strings.Contains(text, password) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(password))) {
 			e.Errorf("%s holds a password", where)

@@ -76,7 +76,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	delete(before, "Deployment/b-auth")
 	e.equal("objects that have changed", e.touched(before), nil)
 	if status := e.DataService(name).Status; len(status.Components) != 6 || status.Ready != "6/6" {
-		t.Errorf("the components are forgotten: %s of %v", status.Ready, status.Components)
+		t.Errorf("the status lacks components: %s of %v", status.Ready, status.Components)
 	}
 	op.Stop()
 

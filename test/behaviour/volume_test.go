@@ -61,9 +61,9 @@ var databases = [][]database{
 // inGate is the number of entries of databases that the gate tests: the first ones.
 const inGate = 4
 
-// The volume and the passwords stay the same through all changes of the database's kind and retention. Only if the spec
-// requests it at that time are they deleted with the database or the DataService. No operator needs to run when a
-// DataService is deleted. The next DataService of that name adopts the remaining objects.
+// The volume and the passwords stay the same through all changes of the database's kind and retention. They are
+// deleted with the database or the DataService only if the spec requests the deletion at that time. No operator needs to
+// run when a DataService is deleted. The next DataService of that name adopts the remaining objects.
 func TestDataIsDeletedOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	for i, steps := range databases {
@@ -148,10 +148,10 @@ func (e *env) password() string {
 func (e *env) sameData(claim *corev1.PersistentVolumeClaim, password string) {
 	e.Helper()
 	if now := e.claim(); now.UID != claim.UID || now.DeletionTimestamp != nil {
-		e.Errorf("the claim is another one, or goes: %s, deleted %v; was %s", now.UID, now.DeletionTimestamp, claim.UID)
+		e.Errorf("the claim was replaced or is being deleted: %s, deleted %v; was %s", now.UID, now.DeletionTimestamp, claim.UID)
 	}
 	if e.password() != password {
-		e.Error("the password is another one")
+		e.Error("the password has changed")
 	}
 }
 

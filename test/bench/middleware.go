@@ -204,7 +204,7 @@ func (middleware) hang(ctx context.Context, f *redisFleet) error {
 	err := f.seen.await(ctx, func(objects map[string]client.Object) error {
 		live, _ := objects[key(redisv1.Kind, middlewareNamespace, first)].(*redisv1.RedisCluster)
 		if live == nil || live.Status.Verdict != "Unknown" {
-			return errors.New("nobody has noticed that the servers of " + first + " hang")
+			return errors.New("the status does not report that the servers of " + first + " hang")
 		}
 		return nil
 	})

@@ -169,7 +169,7 @@ func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 	}
 }
 
-// tally counts the requests for which is returns true. Its evidence lists the reads and writes with their numbers.
+// tally counts the requests that the given function accepts. The evidence of the result lists the reads and writes with their numbers.
 func (t *traffic) tally(is func(harness.Sent) bool) (all tally) {
 	lines := map[string]int{}
 	for _, r := range t.Since(t.from, is) {

@@ -129,8 +129,8 @@ func TestRelatedImages(t *testing.T) {
 	assert.DeepEqual(t, options.Images, want)
 }
 
-// OLM grants the bundle's permissions only in the namespaces for which the operator is installed. They must not contain cluster-scoped
-// resources. clusterPermissions must not contain namespaced resources.
+// OLM grants the bundle's permissions only in the namespaces for which the operator is installed. These permissions must not contain
+// cluster-scoped resources. clusterPermissions must not contain namespaced resources.
 func TestRights(t *testing.T) {
 	ofCluster := "authentication.k8s.io/tokenreviews authorization.k8s.io/subjectaccessreviews"
 	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events

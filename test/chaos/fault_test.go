@@ -44,7 +44,7 @@ func firstOf(is func(harness.Request) bool, do fault.Action) func() []*fault.Rul
 	}
 }
 
-// first returns a rule for the first n requests for which is returns true.
+// first returns a rule for the first n requests that the given function accepts.
 func first(n int, is func(harness.Request) bool, do fault.Action) func() []*fault.Rule {
 	return func() []*fault.Rule { return []*fault.Rule{{When: is, Times: n, Do: do}} }
 }

@@ -4,7 +4,7 @@
 //go:build chaos
 
 // Package chaos_test makes the operator crash at every write, and makes its requests and watches fail. It compares the end states with the
-// end state of a run without faults: make suite-chaos.
+// end state of a run without faults. `make suite-chaos` runs it.
 package chaos_test
 
 import (

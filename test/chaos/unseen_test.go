@@ -141,8 +141,8 @@ func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// A new operator first reads old lists, as from an API server with a stale cache. The operator changes nothing because of old lists. It
-// continues when it reads the present state. Some scenarios delete the DataService, or delete it and create it again.
+// A new operator first reads old lists, as from an API server with a stale cache. After it has read the
+// current lists, it reaches the end state of a run without faults. Some scenarios delete the DataService, or delete it and create it again.
 func TestPast(t *testing.T) {
 	everything := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services",
 		"deployments", "statefulsets", "horizontalpodautoscalers", "pods"}

@@ -195,14 +195,14 @@ func testUpgradeable(t *testing.T) {
 	shell(t, "kubectl patch --namespace "+platformNamespace+" dataservice "+sample+` --type merge --patch '{"spec": {"auth": {"env": {"ROLLED_OUT": "again"}}}}'
 kubectl wait --namespace `+platformNamespace+` deployment/auth --for 'jsonpath={.spec.template.spec.containers[0].env[?(@.name=="ROLLED_OUT")].value}=again' --timeout 1m
 kubectl rollout status --namespace `+platformNamespace+` deployment/auth --timeout 3m`)
-	eventually(t, "OLM is told again that it may upgrade", patience, func(ctx context.Context) error {
+	eventually(t, "the condition permits OLM to upgrade again", patience, func(ctx context.Context) error {
 		if status := upgradeable(ctx); status != metav1.ConditionTrue {
 			return fmt.Errorf("upgradeable is %q", status)
 		}
 		return nil
 	})
 	if !blocked() {
-		t.Error("OLM was never told to wait while the change was being rolled out")
+		t.Error("the condition for OLM never blocked an upgrade while the change was being rolled out")
 	}
 }
 

@@ -153,7 +153,7 @@ func lease(ctx context.Context) (holder string, duration time.Duration, err erro
 	}
 	spec := leases.Items[0].Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
-		return "", 0, errors.New("nobody holds the lease")
+		return "", 0, errors.New("no replica holds the lease")
 	}
 	return *spec.HolderIdentity, time.Duration(*spec.LeaseDurationSeconds) * time.Second, nil
 }
@@ -201,7 +201,7 @@ func testLeader(t *testing.T) {
 func testKubelet(t *testing.T) {
 	command := strings.Fields(os.Getenv("E2E_RESTART_KUBELET"))
 	if len(command) == 0 {
-		t.Skip("E2E_RESTART_KUBELET does not say how the kubelet of this cluster is restarted")
+		t.Skip("E2E_RESTART_KUBELET, the command that restarts the kubelet of this cluster, is not set")
 	}
 	before := look(t)
 	restart := exec.CommandContext(t.Context(), command[0], command[1:]...)

@@ -120,7 +120,7 @@ func (s *scene) replaced(before map[string]bool) error {
 	return nil
 }
 
-// staysWell fails the test if why reports a problem until the returned function is called.
+// staysWell fails the test if `kubectl dataservice why` reports a problem before the returned function is called.
 func (s *scene) staysWell() (end func()) {
 	s.Helper()
 	return why.StaysWell(s.T, suite.Config, etcdv1.GroupVersion.WithKind("EtcdCluster"), s.Namespace, name)

@@ -106,7 +106,7 @@ type change struct {
 	make func(s *scene) (done func() error)
 }
 
-// wants changes the spec. It is done when the change is carried out.
+// wants changes the spec. The change is done when the operator has carried it out.
 func wants(spec string, voters int) func(*scene) func() error {
 	return func(s *scene) func() error {
 		s.watchdog.mu.Lock()
@@ -122,7 +122,7 @@ func wants(spec string, voters int) func(*scene) func() error {
 	}
 }
 
-// loses makes the leader lose its volume. It is done when another member has replaced it.
+// loses makes the leader lose its volume. The change is done when another member has replaced the leader.
 func (l loss) loses(s *scene) func() error {
 	before := s.ids()
 	leader, _ := s.leads()
@@ -135,7 +135,7 @@ func (l loss) loses(s *scene) func() error {
 	}
 }
 
-// killed kills the leader. It is done when all members are healthy.
+// killed kills the leader. The change is done when all members are healthy.
 func killed(s *scene) func() error {
 	leader, _ := s.leads()
 	s.crash(leader)

@@ -31,7 +31,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A DataService with an etcd becomes ready with it, and an additional service connects with the certificate in its container. The data
+// A DataService with an etcd becomes ready, and an additional service connects to etcd with the certificate in its container. The data
 // stays when the DataService hibernates, when etcd is removed from the spec, and when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	harness.Long(t)

@@ -49,7 +49,7 @@ func TestCrash(t *testing.T) {
 					t.Errorf("the write did not happen; these did: %v", op.Since(0, writes))
 				}
 				if diff := oracle.Diff(end, s.state()); diff != "" {
-					t.Errorf("it is not as after a run without a crash (-want +got):\n%s", diff)
+					t.Errorf("the state differs from a run without a crash (-want +got):\n%s", diff)
 				}
 				assert.DeepEqual(t, s.members.took(), []string{"create one-0", "copy one-1"})
 			})
@@ -91,7 +91,7 @@ func (s *scene) quiet(op *operator) {
 	s.Pass(glance)
 	changes := func(sent harness.Sent) bool { return writes(sent) && sent.Code != http.StatusNotFound }
 	if wrote := op.Since(mark, changes); len(wrote) > 0 {
-		s.Errorf("it goes on writing: %v", wrote)
+		s.Errorf("the operator still writes: %v", wrote)
 	}
 }
 

@@ -81,7 +81,7 @@ func Decide(replicas int, obs Observation) Verdict {
 			continue
 		}
 		if data != "" && m.Data != data {
-			return Verdict{State: OtherData, Message: fmt.Sprintf("pod %s has data %s, the ledger has %s: delete the claim that is wrong", m.Pod, m.Data, data)}
+			return Verdict{State: OtherData, Message: fmt.Sprintf("pod %s has data %s, but the ledger has %s: delete the claim that is wrong", m.Pod, m.Data, data)}
 		}
 		data, source = m.Data, m
 	}

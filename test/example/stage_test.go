@@ -160,7 +160,7 @@ func (s *scene) passes(op *operator) {
 		return writes(sent) && !sent.WritesStatus() && sent.Code != http.StatusNotFound && sent.Name != one+"-settings"
 	}
 	if wrote := op.Since(mark, changes); len(wrote) > 0 {
-		s.Errorf("it goes on writing: %v", wrote)
+		s.Errorf("the operator still writes: %v", wrote)
 	}
 }
 

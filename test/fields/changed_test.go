@@ -5,7 +5,7 @@ package fields
 
 // change names objects that an upgrade from the last release writes, and the reason.
 type change struct {
-	// objects is a regular expression for "<DataService> <Kind>/<name>". It may match no unchanged object.
+	// objects is a regular expression for "<DataService> <Kind>/<name>". The expression must not match an unchanged object.
 	objects string
 	because string
 }

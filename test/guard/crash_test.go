@@ -90,8 +90,8 @@ func TestASwitchThroughCrashes(t *testing.T) {
 	t.Logf("%d switches, a crash in %d of them", switches, switches-last)
 }
 
-// A new operator first reads old lists, from before the switch. It creates the old database's workload again, and no server starts on its
-// volume. After the operator has read the present state, the state equals the state before.
+// A new operator first reads lists from before the switch. It creates the old database's workload again, but no server starts on the old
+// database's volume. After the operator has read the current lists, the new database is in use again.
 func TestASwitchAndAStaleCache(t *testing.T) {
 	harness.Long(t)
 	e, op := guardedBy(t, scaled("StatefulSet"))

@@ -250,7 +250,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 
 func text(list []string) string { return strings.Join(list, " ") }
 
-// never fails the test if something happens within two seconds.
+// never checks that something does not happen within two seconds.
 func (e *env) never(what string, happens func() bool) {
 	e.Helper()
 	if e.Within(2*time.Second, func() error { return stage.Unless(happens(), "it does not") }) == nil {

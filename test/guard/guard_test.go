@@ -43,7 +43,7 @@ func TestALostClaimIsNotFilled(t *testing.T) {
 	e.isRecorded()
 	equal(t, "servers", e.ran(), "5.7.44")
 	if e.recorded()["id"] == was {
-		t.Error("the new data has the ID of the old")
+		t.Error("the new data has the ID of the old data")
 	}
 }
 

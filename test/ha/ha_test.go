@@ -24,8 +24,8 @@ type takeOver struct {
 	clean bool           // the old leader ends without an error
 }
 
-// A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at the same time, and the result is
-// as declared.
+// A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at the same time, and the result
+// matches the spec.
 func TestTakeOver(t *testing.T) {
 	options, err := manager.ParseOptions(nil)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *scene) lose(c takeOver, leader *replica) {
 	at := time.Now()
 	c.away(leader)
 	if took := s.succeeded(leader, at); took > c.limit {
-		s.Errorf("another one led after %s, not within %s", took, c.limit)
+		s.Errorf("another replica led after %s, not within %s", took, c.limit)
 	}
 	c.back(leader)
 	leader.end(c.clean)
@@ -89,7 +89,7 @@ func TestRollingRestart(t *testing.T) {
 	s.judge("rolling")
 }
 
-// succeeded waits until another replica works. It returns the time from a given moment until that replica led.
+// succeeded waits until another replica works. It returns the time from a given point in time until that replica led.
 func (s *scene) succeeded(leader *replica, at time.Time) time.Duration {
 	s.Helper()
 	s.until("another one works", func() bool {
@@ -108,7 +108,7 @@ func (s *scene) judge(name string) {
 	s.Helper()
 	log := s.story()
 	doubles := log.doubles()
-	s.Logf("%s, %d times: another one led after %s, and had written after %s (min / median / max); %d writes, %d double",
+	s.Logf("%s, %d times: another replica led after %s, and had written after %s (min / median / max); %d writes, %d double",
 		name, len(s.leads), spread(s.leads), spread(s.works), len(log.writes), len(doubles))
 	for i, w := range doubles {
 		if i == 10 {

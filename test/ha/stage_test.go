@@ -3,7 +3,7 @@
 
 //go:build ha
 
-// Package ha_test runs the operator as two processes, one of which leads, and ends the leader in every possible way: make suite-ha. The API
+// Package ha_test runs the operator as two processes, one of which leads, and ends the leader in every possible way. `make suite-ha` runs it. The API
 // server's audit log has the author and time of each write, and the holders of the Lease.
 package ha_test
 
@@ -60,14 +60,14 @@ func newScene(t *testing.T) (*scene, *replica) {
 	return s, first
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func (s *scene) until(what string, holds func() bool) {
 	s.Helper()
 	s.Until("wait until "+what, func() error {
 		if holds() {
 			return nil
 		}
-		return errors.New("it is not so")
+		return errors.New("the condition does not hold")
 	})
 }
 

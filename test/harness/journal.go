@@ -149,7 +149,7 @@ func (j *Journal) Mark() int {
 	return len(j.history)
 }
 
-// First returns the first change after a mark that is accepts, or nil.
+// First returns the first change of an object after a mark that the given function accepts, or nil.
 func (j *Journal) First(mark int, id string, is func(Change) bool) *Change {
 	for _, c := range j.Since(mark) {
 		if c.ID == id && is(c) {
@@ -266,7 +266,7 @@ func (j *Journal) missing(kind string, live *metav1.PartialObjectMetadataList) s
 		id := kind + "/" + object.Name
 		there[id] = true
 		if older(j.last[id], object.ResourceVersion) {
-			return fmt.Sprintf("%s has version %s, only %q", id, object.ResourceVersion, j.last[id])
+			return fmt.Sprintf("%s has version %s: its last seen version is %q", id, object.ResourceVersion, j.last[id])
 		}
 	}
 	for id, object := range j.current {

@@ -155,7 +155,7 @@ func (r *Record) Mark() int {
 	return len(r.sent)
 }
 
-// Since returns the requests after a mark for which is returns true.
+// Since returns the requests after a mark that the given function accepts.
 func (r *Record) Since(mark int, is func(Sent) bool) []Sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()

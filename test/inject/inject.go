@@ -69,12 +69,12 @@ func Same(with, neutral []*unstructured.Unstructured, text string) error {
 	was, is := fields.ByID(neutral), fields.ByID(with)
 	for id := range is {
 		if was[id] == nil {
-			return fmt.Errorf("the text makes another object: %s", id)
+			return fmt.Errorf("the text adds an object: %s", id)
 		}
 	}
 	for id := range was {
 		if is[id] == nil {
-			return fmt.Errorf("the text takes an object away: %s", id)
+			return fmt.Errorf("the text removes an object: %s", id)
 		}
 		if err := same(was[id].Object, is[id].Object, forms(text)); err != nil {
 			return fmt.Errorf("%s: %w", id, err)

@@ -131,7 +131,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 	planned := fields.ByID(all)
 	for id, obj := range objects {
 		if planned[id] == nil && !Stays(obj) && !IsRecord(id) {
-			return fmt.Errorf("%s is there, but not planned", id)
+			return fmt.Errorf("%s exists, but is not planned", id)
 		}
 	}
 	return nil
@@ -205,8 +205,7 @@ func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 	return content(obj) != content(b.Was[fields.ID(obj)])
 }
 
-// Same returns an error unless the objects for which concerns returns true are unchanged. Retained data may exist in
-// addition.
+// Same returns an error unless the objects that concerns accepts are unchanged. Retained data may exist in addition.
 func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 	for id, was := range b.Was {
 		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
@@ -219,7 +218,7 @@ func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 			continue
 		}
 		if before, now := content(was), content(objects[id]); before != now {
-			return fmt.Errorf("%s is another: %s", id, cmp.Diff(before, now))
+			return fmt.Errorf("%s has changed: %s", id, cmp.Diff(before, now))
 		}
 		b.known[id] = versionOf(objects[id])
 	}

@@ -75,7 +75,7 @@ func TestRolls(t *testing.T) {
 		s.change(change)
 		s.Until("all pods are replaced", func() error {
 			if slices.ContainsFunc(s.uids(3), func(uid types.UID) bool { return slices.Contains(before, uid) }) {
-				return errors.New("one is not replaced yet")
+				return errors.New("a pod is not replaced yet")
 			}
 			return s.isReady(3)
 		})

@@ -37,8 +37,8 @@ type mortal struct {
 	within time.Duration // the time limit of a change
 }
 
-// mortals returns lives that end at each change. In the short form, they end at every third change, and long is not the
-// time limit.
+// mortals returns lives. In the full form, a life ends at each change, and long is the time limit of a change. In the
+// short form, a life ends at every third change, and the time limit is patience.
 func mortals(long time.Duration) *mortal {
 	if full {
 		return &mortal{within: long}
@@ -105,8 +105,8 @@ func (l *life) Received(_ topology.Place, commands []string) error {
 }
 
 // due counts changes, and reports whether the life ends at this change. Changes of moves are counted separately.
-// Changes that allow nodes to replicate are counted with them, because each life repeats them before it makes a node a
-// replica.
+// Changes that allow nodes to replicate are counted like moves, because each life repeats these changes before it makes a
+// node a replica.
 func (l *life) due(commands []string, where string) bool {
 	command := commands[slices.IndexFunc(commands, redistest.HasEffect)]
 	if !redistest.IsMove(command) && !strings.HasPrefix(command, "ACL SETUSER") {

@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A DataService with a Redis becomes ready with it, and an additional service can use it. The data stays when the
-// DataService hibernates, and when it is deleted.
+// A DataService with a Redis becomes ready, and an additional service can use Redis. The data stays when the DataService
+// hibernates, and when it is deleted.
 func TestInADataService(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -151,7 +151,8 @@ func (s *scene) isUnready() bool {
 	return !meta.IsStatusConditionTrue(s.get().Status.Conditions, redisv1.ConditionReady)
 }
 
-// evicts returns an error that names a server without this maxmemory-policy. It skips the pod but.
+// evicts returns an error that names a server without this maxmemory-policy, or nil. The second argument names a pod that
+// is not checked.
 func (s *scene) evicts(policy, but string) error {
 	for _, pod := range s.pods() {
 		if pod.Name == but {
@@ -166,7 +167,7 @@ func (s *scene) evicts(policy, but string) error {
 	return nil
 }
 
-// staysWell fails the test if why reports a problem until the returned function is called. If a server gets no processor time for some
+// staysWell fails the test if `why` reports a problem before the returned function is called. If a server gets no processor time for some
 // seconds, Redis marks the cluster as down, and the status correctly reports that.
 func (s *scene) staysWell() (end func()) {
 	s.Helper()

@@ -120,7 +120,7 @@ func (c *clusterKind) scale(t *testing.T) {
 	}
 }
 
-// The CRD has names, columns, subresources, and a description of each top-level field. It takes at most half of the allowed size.
+// The CRD has names, columns, subresources, and a description of each top-level field. The CRD takes at most half of the allowed size.
 func (c *clusterKind) definition(t *testing.T) {
 	crd := readCRD(t, c.CRD)
 	version := crd.Spec.Versions[0]

@@ -142,7 +142,7 @@ func known(where at) bool {
 	return false
 }
 
-// The same is true for types whose fields the CRD does not list.
+// The API reference also has the fields of types whose fields the CRD does not list, with an example that the Go type accepts.
 func TestObjectsAreInTheReference(t *testing.T) {
 	t.Parallel()
 	sections := reference(t)

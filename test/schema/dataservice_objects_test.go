@@ -139,8 +139,8 @@ func TestNumbersDecode(t *testing.T) {
 var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdParty", "spec.additionalServices[0].image",
 	"spec.etcd.tls.serverSecret", "spec.etcd.tls.peerSecret", "spec.etcd.tls.clientSecret"}
 
-// A null field counts as not set: the API server accepts null for every optional field, and the Go type has the zero value. The API server
-// refuses an unknown field in each object with known fields.
+// A null field counts as not set: the API server accepts null for every optional field that no rule requires, and the decoded spec is the
+// same as without the field. The API server refuses an unknown field in each object with known fields.
 func TestNullIsNotGiven(t *testing.T) {
 	t.Parallel()
 	fields := 0

@@ -182,7 +182,8 @@ func TestEncryptionOfAFormedCluster(t *testing.T) {
 	assert.NilError(t, api.Update(t.Context(), ec))
 }
 
-// Objects from the API server decode. The status of a new resource counts as not reconciled.
+// The Go types decode an EtcdCluster with the defaults that the API server has set. The observedGeneration of a new EtcdCluster is
+// -1, because no operator has observed it.
 func TestDefaultsOfEtcdCluster(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, api.Create(t.Context(), newResource(t, etcdKind.Kind, "defaults", "{}")))

@@ -147,7 +147,8 @@ func TestMySQLCluster(t *testing.T) {
 	mysqlKind.Test(t)
 }
 
-// Objects from the API server decode. The status of a new resource counts as not reconciled.
+// The Go types decode a MySQLCluster with the defaults that the API server has set. The observedGeneration of a new MySQLCluster is
+// -1, because no operator has observed it.
 func TestDefaultsOfMySQLCluster(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, api.Create(t.Context(), newResource(t, mysqlKind.Kind, "defaults", "{}")))

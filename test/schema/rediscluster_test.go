@@ -129,7 +129,8 @@ func TestStatusOfTheEarlierRedisOperator(t *testing.T) {
 	assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(resource), client.DryRunAll, client.FieldOwner("kubectl")))
 }
 
-// Objects from the API server decode. The status of a new resource counts as not reconciled.
+// The Go types decode a RedisCluster with the defaults that the API server has set. The observedGeneration of a new RedisCluster is
+// -1, because no operator has observed it.
 func TestDefaultsOfRedisCluster(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, api.Create(t.Context(), newResource(t, redisKind.Kind, "defaults", "{}")))

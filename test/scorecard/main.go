@@ -1,12 +1,13 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command scorecard is the image of the operator's own scorecard tests: it brings every example of the
-// bundle up on a cluster where the operator runs.
+// Command scorecard runs the operator's own scorecard tests, in a separate image. On a cluster where the
+// operator runs, it creates the named examples of the bundle, or all of them, and tests each example.
 //
 //	scorecard [--bundle DIR] [--timeout DURATION] apply|heal|delete [EXAMPLE...]
 //
-// Scorecard reads the pod's log, so it holds the results as JSON and nothing else.
+// The scorecard of operator-sdk reads the results from the pod's log. So the command prints the results as
+// JSON, and nothing else.
 package main
 
 import (
@@ -146,12 +147,12 @@ func remove(ctx context.Context, t *trial) error {
 	for _, id := range keep {
 		switch object := left[id]; {
 		case object.GetUID() != before[id].GetUID():
-			return fmt.Errorf("%s is to be retained, but is another one than before", id)
+			return fmt.Errorf("%s must be retained, but was replaced", id)
 		case object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0:
-			return fmt.Errorf("%s is to be retained, but is on its way out: owners %v", id, object.GetOwnerReferences())
+			return fmt.Errorf("%s must be retained, but is being deleted or has owners: %v", id, object.GetOwnerReferences())
 		}
 	}
-	t.logf("all is gone but what is retained: %s", orNothing(keep))
+	t.logf("only retained objects are left: %s", orNothing(keep))
 	return nil
 }
 
@@ -197,9 +198,9 @@ func difference(left map[string]*meta, keep []string) error {
 	slices.Sort(over)
 	switch {
 	case len(lost) > 0:
-		return fmt.Errorf("what is to be retained is gone: %s", strings.Join(lost, ", "))
+		return fmt.Errorf("objects that must be retained were deleted: %s", strings.Join(lost, ", "))
 	case len(over) > 0:
-		return fmt.Errorf("the DataService is deleted, its objects are not: %s", strings.Join(over, ", "))
+		return fmt.Errorf("the DataService is deleted, but its objects are not: %s", strings.Join(over, ", "))
 	}
 	return nil
 }

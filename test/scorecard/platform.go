@@ -36,8 +36,8 @@ func (t *trial) bringUp(ctx context.Context) error {
 		seen, err := t.dataService(ctx)
 		if err == nil && seen.Status.ObservedGeneration == 0 {
 			problem = &failure{
-				errors:      []string{fmt.Sprintf("DataService %s has no status: no operator has looked at it", ds.GetName())},
-				suggestions: []string{"see whether the operator runs, whether one of its replicas leads, and whether it watches all namespaces"},
+				errors:      []string{fmt.Sprintf("DataService %s has no status: no operator has reconciled it", ds.GetName())},
+				suggestions: []string{"check whether the operator runs, whether one of its replicas leads, and whether it watches all namespaces"},
 			}
 		}
 		return problem, err
@@ -69,7 +69,7 @@ func (t *trial) ready(ctx context.Context) error {
 		}
 		pods, err := t.lacking(ctx)
 		if len(pods) > 0 {
-			problem = &failure{errors: append([]string{"DataService " + ds.Name + " says that it is ready, but"}, pods...)}
+			problem = &failure{errors: append([]string{"DataService " + ds.Name + " reports that it is ready, but"}, pods...)}
 		}
 		return problem, err
 	})

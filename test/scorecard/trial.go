@@ -97,7 +97,7 @@ func (t *trial) run(ctx context.Context, scorecard string, test func(context.Con
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		result.State, result.Errors = v1alpha3.ErrorState, []string{"the test was told to end"}
+		result.State, result.Errors = v1alpha3.ErrorState, []string{"the test was cancelled before its end"}
 	case errors.As(err, &known):
 		result.State, result.Errors, result.Suggestions = v1alpha3.FailState, known.errors, known.suggestions
 	default:

@@ -54,7 +54,7 @@ func TestPodsAreRestricted(t *testing.T) {
 			assert.Check(t, excepted == (verdict != ""), "%s %s: %q (%s)", name, id, verdict, reason)
 			spec := &template.Spec
 			assert.Check(t, spec.AutomountServiceAccountToken != nil && !*spec.AutomountServiceAccountToken, "%s %s has a token", name, id)
-			assert.Check(t, spec.EnableServiceLinks != nil && !*spec.EnableServiceLinks, "%s %s is told of services", name, id)
+			assert.Check(t, spec.EnableServiceLinks != nil && !*spec.EnableServiceLinks, "%s %s gets the variables of other Services", name, id)
 			checkRoot(t, name+" "+id, template, images)
 			for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
 				if name != "case mysql.resources" && (c.Image == images["mysql"] || c.Image == images[values.AgentImage] || c.Image == images["probe"]) {
@@ -64,9 +64,9 @@ func TestPodsAreRestricted(t *testing.T) {
 			seen[name+" "+id] = true
 		}
 	}
-	assert.Assert(t, len(seen) > 1000, "there were %d pods only", len(seen))
+	assert.Assert(t, len(seen) > 1000, "only %d pods were checked", len(seen))
 	for pod := range notRestricted {
-		assert.Check(t, seen[pod], "there is no %s", pod)
+		assert.Check(t, seen[pod], "%s, an exception, does not exist", pod)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestOperatorIsRestricted(t *testing.T) {
 			assert.Equal(t, len(template.Spec.Containers), 1)
 			c := template.Spec.Containers[0]
 			assert.Check(t, c.SecurityContext.ReadOnlyRootFilesystem != nil && *c.SecurityContext.ReadOnlyRootFilesystem)
-			assert.Check(t, !c.Resources.Limits.Memory().IsZero() && !c.Resources.Limits.Cpu().IsZero(), "it may take all of a node")
+			assert.Check(t, !c.Resources.Limits.Memory().IsZero() && !c.Resources.Limits.Cpu().IsZero(), "the container has no limits of memory and CPU")
 			for _, volume := range template.Spec.Volumes {
 				assert.Check(t, volume.EmptyDir != nil, "it mounts %s", volume.Name)
 			}

@@ -129,7 +129,8 @@ func names(ctx context.Context, w *walker) error {
 	return errors.Join(w.namesThatMeet(ctx), ctx.Err())
 }
 
-// namesThatMeet creates two DataServices for which name and component joined give the same text. Their objects must differ.
+// namesThatMeet creates two DataServices. In both, the names of the DataService and of its database, joined by a hyphen, are the same text.
+// The objects of the DataServices must differ.
 func (w *walker) namesThatMeet(ctx context.Context) error {
 	err := w.createReady(ctx, "a-b", fieldsOf{"mysql": fieldsOf{"name": "c", "replica": 0}})
 	if err == nil {

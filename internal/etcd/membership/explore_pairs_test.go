@@ -41,7 +41,7 @@ func pairOf(t *testing.T, a, b faultKind, stale uint8) world {
 	return w
 }
 
-// TestExplorePairs runs all pairs of kinds of faults. The second fault happens at any moment during the repair of the
+// TestExplorePairs runs all pairs of kinds of faults. The second fault happens at any point of the repair of the
 // first. The gate runs a tenth of the pairs.
 func TestExplorePairs(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestExplorePairsFindHarm(t *testing.T) {
 					}
 				}
 			}
-			t.Errorf("no pair of faults finds: %s", c.says)
+			t.Errorf("without the proof, no pair of faults causes the harm: %s", c.says)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// The phase stays the same from the first step of a change to its last, although several changes have the same steps.
+// The phase stays the same from the first step of a change to its last step, although different changes consist of the same steps.
 func TestPhaseOfAChange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -224,9 +224,8 @@ func TestReplacedPodNeedsTheMemberList(t *testing.T) {
 	}
 }
 
-// A claim that is being deleted does not keep a cluster from being parked if its data belongs to a removed member. If
-// a new learner has started at that ordinal, the claim does keep the cluster from being parked, because the volume has
-// the learner's data.
+// A cluster can be parked while a claim with data of a removed member is being deleted. If a new learner has started at
+// the ordinal of that claim, the cluster is not parked, because the volume has the learner's data.
 func TestLearnerWithoutDataKeepsNoClaim(t *testing.T) {
 	t.Parallel()
 	for name, started := range map[string]string{"never started": "", "started": "p-3"} {
@@ -267,7 +266,7 @@ func TestCauseIsCutOnce(t *testing.T) {
 }
 
 // Planned derives the number of pods and the version from the claims with data of the recorded cluster. A claim with a
-// malformed annotation may have data. It counts only while the record names no cluster.
+// malformed annotation may have data. Such a claim counts only while the record names no cluster.
 func TestPlanned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -254,7 +254,7 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	r.wipe(2)
 	r.start(1, "existing", members...)
 	r.until("a quorum answers", func() error {
-		if !r.places[2].process.Runs() { // etcd ends until the other member serves its peers
+		if !r.places[2].process.Runs() { // etcd keeps exiting until the other member serves its peers
 			r.start(2, "existing", members...)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

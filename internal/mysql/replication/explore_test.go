@@ -81,7 +81,7 @@ func (w *world) lost() string {
 	p := w.record.primary
 	if w.members[p.ordinal].server == p.server {
 		if missing := w.acked &^ w.members[p.ordinal].received; missing != 0 {
-			return fmt.Sprintf("the primary has not %b, which was acknowledged", missing)
+			return fmt.Sprintf("the primary lacks %b, which was acknowledged", missing)
 		}
 	}
 	return ""
@@ -152,7 +152,7 @@ func (e *exploration) step(w world, number int32, o Observation, decided *Step, 
 	if err := decided.Prove(o); err != nil && isBusy {
 		return
 	} else if err != nil {
-		e.add(w, number, decided.Message, "its proof does not hold when it is decided on: "+err.Error())
+		e.add(w, number, decided.Message, "the proof of the step does not hold in the observation of its decision: "+err.Error())
 		return
 	}
 	if harm := w.needless(decided); harm != "" {

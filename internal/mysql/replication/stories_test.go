@@ -57,8 +57,8 @@ func (s *teller) happens(lines ...string) {
 	}
 }
 
-// move applies the first move for whose name the function is returns true. If there is no such move and faults is true,
-// it applies the first such fault. It reports whether it applied a move or a fault.
+// move applies the first move whose name the given function accepts. If it accepts no move and faults is true, move
+// applies the first fault whose name the function accepts. move reports whether it applied a move or a fault.
 func (s *teller) move(is func(how string) bool, faults bool) (moved bool) {
 	now := s.world
 	visit := func(how string, next world, harm string) {
@@ -152,7 +152,7 @@ func TestStories(t *testing.T) {
 		healthy(s)
 		control := lostVolume(t, onePromise)
 		if control.passes(); control.harm == "" {
-			t.Error("one promise of two loses nothing: the story does not find it")
+			t.Error("with one promise of two, the story finds no loss")
 		}
 	})
 	olderRecord := func(t *testing.T, decide Decider) *teller {

@@ -246,7 +246,7 @@ func (w *world) set(mask uint8) GTIDs {
 }
 
 // busy returns an observation in which the primary has committed transactions between two queries while sessions wait.
-// If no session waits, is has the value false.
+// The second result is false if no session waits.
 func (w *world) busy() (o Observation, is bool) {
 	o = w.view()
 	for i := range o.Members {

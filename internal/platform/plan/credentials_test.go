@@ -214,7 +214,7 @@ func TestThirdPartyInline(t *testing.T) {
 	first := f.plan(k)
 	const name = "mysql-dataservice-third-party"
 	assert.DeepEqual(t, valuesOf(t, first, name), map[string]string{"username": "u", "password": "p"})
-	assert.Assert(t, metav1.GetControllerOf(first.Secrets[1]) != nil, "it goes with the DataService")
+	assert.Assert(t, metav1.GetControllerOf(first.Secrets[1]) != nil, "the Secret is deleted with the DataService")
 	assert.DeepEqual(t, f.plan(k), first)
 
 	// If the username or the password changes, the checksum changes, even if a letter only moves from one to the other.
@@ -271,7 +271,7 @@ func TestNoValueLeaves(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, reflect.TypeOf(p.Credentials).NumField(), 8, "a new field must be looked at here")
+		assert.Equal(t, reflect.TypeOf(p.Credentials).NumField(), 8, "a new field of the credentials must be added to this test")
 	}
 }
 
@@ -307,7 +307,7 @@ func TestMongoDB(t *testing.T) {
 	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine")
 	f.others = &Users{Live: f.look, List: func(string) ([]*unstructured.Unstructured, error) { return nil, nil }}
 	p = f.plan(keeper)
-	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine" && p.MongoDBPassword == "", "it does not exist yet")
+	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine" && p.MongoDBPassword == "", "the Secret does not exist yet")
 	f.live["Secret/mine"] = unstructuredOf("Secret", "mine", map[string]any{"data": map[string]any{keyPassword: base64.StdEncoding.EncodeToString([]byte("theirs"))}})
 	p = f.plan(keeper)
 	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine" && p.MongoDBPassword == "theirs")

@@ -141,7 +141,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		again, err := planned(ds, z.latest) // renders only the changed components
 		assert.NilError(t, err)
-		assert.Assert(t, reflect.DeepEqual(objects, again), "another plan the second time")
+		assert.Assert(t, reflect.DeepEqual(objects, again), "the second plan differs")
 		seen := map[string]bool{}
 		for _, obj := range objects {
 			belongs(t, obj, ds)

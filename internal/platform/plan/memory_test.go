@@ -189,7 +189,7 @@ func TestAChangeIsRenderedAsAllIs(t *testing.T) {
 		same(kept, want)
 		made := same(packed, want)
 		packed.renderer = nil // a second rendering would panic
-		assert.Assert(t, same(packed, want) != made, "the plan was not put away")
+		assert.Assert(t, same(packed, want) != made, "the plan was not packed")
 		packed.renderer = renderer
 	}
 }

@@ -32,11 +32,11 @@ func FuzzDecode(f *testing.F) {
 		if len(data) > 1<<16 || yaml.Unmarshal(data, ds) != nil {
 			t.Skip("no DataService, or too much of it")
 		}
-		assert.Assert(t, equality.Semantic.DeepEqual(ds, ds.DeepCopy()), "the copy is another")
+		assert.Assert(t, equality.Semantic.DeepEqual(ds, ds.DeepCopy()), "the copy differs")
 		dsv1.SetDefaults(ds)
 		once := ds.DeepCopy()
 		dsv1.SetDefaults(ds)
-		assert.Assert(t, equality.Semantic.DeepEqual(once, ds), "other defaults the second time")
+		assert.Assert(t, equality.Semantic.DeepEqual(once, ds), "SetDefaults changes the result when it is called again")
 		text, err := yaml.Marshal(ds)
 		assert.NilError(t, err)
 		again := &dsv1.DataService{}

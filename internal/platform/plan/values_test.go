@@ -139,7 +139,7 @@ func TestErrorsAreReported(t *testing.T) {
 		k, generated := counting()
 		_, err = f.try(k)
 		assert.ErrorIs(t, err, errBoom, f.fails)
-		assert.Equal(t, *generated, 0, "nothing is generated while nobody knows whether there is something")
+		assert.Equal(t, *generated, 0, "no value is generated while an error hides whether a Secret or data exists")
 	}
 }
 
@@ -153,13 +153,13 @@ func TestValuesInUseAreAdopted(t *testing.T) {
 	assert.Assert(t, valuesOf(t, f.plan(k), mysqlSecret)["password"] != valuesOf(t, first, mysqlSecret)["password"])
 	for _, live := range first.Secrets {
 		assert.Assert(t, k.Adopt(f.ds, live))
-		assert.Assert(t, !k.Adopt(f.ds, live), "there is nothing left to adopt")
+		assert.Assert(t, !k.Adopt(f.ds, live), "the values were adopted already")
 	}
 	assert.DeepEqual(t, f.plan(k), first)
 	assert.Assert(t, !k.Adopt(f.ds, nil))
 	edited := first.Secrets[0].DeepCopy()
 	assert.NilError(t, unstructured.SetNestedField(edited.Object, "b3RoZXI=", "data", keyGatewayUsername))
-	assert.Assert(t, !k.Adopt(f.ds, edited), "what is not generated is planned anew")
+	assert.Assert(t, !k.Adopt(f.ds, edited), "a value that was not generated is not adopted")
 	foreign := first.Secrets[0].DeepCopy()
 	foreign.SetName("mysql-dataservice-third-party")
 	assert.Assert(t, !k.Adopt(f.ds, foreign))

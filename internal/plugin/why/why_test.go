@@ -150,7 +150,7 @@ func TestTheWayToTheCause(t *testing.T) {
 	ds.Status.Components[1].Phase = dsv1.PhaseRunning
 	ds.Status.Components[0].Phase = dsv1.PhaseDegraded
 	blamed, _ = Blamed(ds, "")
-	assert.Equal(t, blamed.Name, "mysql", "what is broken comes before what waits")
+	assert.Equal(t, blamed.Name, "mysql", "a broken component is named before a waiting component")
 }
 
 // The plugin has advice for each reason of a failure.

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// A replica that serves no stale data answers MASTERDOWN to most commands while its master does not answer. It is read nevertheless,
-// because it may have to replace its master.
+// A replica that serves no stale data answers MASTERDOWN to most commands while its master does not answer. The operator
+// reads such a replica nevertheless, because the replica may have to replace its master.
 func TestReplicaWithoutItsMaster(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)

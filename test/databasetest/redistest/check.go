@@ -15,9 +15,10 @@ import (
 )
 
 // Check compares the views of all nodes. It is stricter than redis-cli --cluster check, which accepts replicas with a
-// broken link. All nodes must agree that each slot has one owner, no slot is open, and each node is a pod whose address
-// neither fails nor joins. Each shard must have one master. Its other pods must be linked to the master's present
-// address, and have all of its writes. Each pair of nodes must have connections of the cluster bus in both directions.
+// broken link. All nodes must agree that each slot has one owner, that no slot is open, and that each node is a pod at
+// its present address, which neither fails nor joins. Each shard must have one master. The other pods of the shard must
+// be linked to the master's present address, and have all writes of the master. Each pair of nodes must have connections
+// of the cluster bus in both directions.
 func Check(ctx context.Context, nodes []Node) error {
 	said, err := views(ctx, nodes)
 	if err != nil {
@@ -37,7 +38,7 @@ func Check(ctx context.Context, nodes []Node) error {
 		errs = append(errs, v.entries(said), v.same(first), v.replication(said))
 		if n := v.own.Owned.Len(); n > 0 {
 			if owned.Intersect(v.own.Owned).Len() > 0 {
-				fail("%s owns slots that another one owns too", v.pod.Name)
+				fail("%s owns slots that another node also owns", v.pod.Name)
 			}
 			owned = owned.Union(v.own.Owned)
 		}

@@ -131,7 +131,7 @@ func start(t *testing.T) *scene {
 	return s
 }
 
-// pod waits until is returns true for a pod, and returns the pod.
+// pod waits until the given function accepts a pod, and returns the pod.
 func (s *scene) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	s.Helper()
 	var pod *corev1.Pod

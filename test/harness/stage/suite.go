@@ -170,7 +170,7 @@ func Unless(holds bool, otherwise string) error {
 	return errors.New(otherwise)
 }
 
-// Eventually waits until is returns true. what describes the awaited state. Use Until if holds can name the missing state.
+// Eventually waits until the given function returns true. what describes the awaited state. Use Until if holds can name the missing state.
 func (s *Stage) Eventually(what string, is func() bool) {
 	s.Helper()
 	s.Until(what, func() error { return Unless(is(), "it is not true yet") })
