@@ -21,6 +21,8 @@ const (
 	annotationGrownTo = "d3os-product.com.d3os/grown-to"
 	// annotationGrownFrom is the size in bytes of the volume's file system before the enlargement.
 	annotationGrownFrom = "d3os-product.com.d3os/grown-from"
+	// annotationGrownOver is the last size that the claim got from the spec, before the operator enlarged it.
+	annotationGrownOver = "d3os-product.com.d3os/grown-over"
 )
 
 // Growable returns the state of a claim as the input of a GrowthPolicy.
@@ -46,6 +48,9 @@ func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	if has, before := request(claim), grownTo(claim); has.Cmp(before) != 0 { // a user has declared this size
+		annotations[annotationGrownOver] = has.String()
+	}
 	annotations[annotationGrownTo], annotations[annotationGrownFrom] = want.String(), strconv.FormatInt(from, 10)
 	target.SetAnnotations(annotations)
 	class, _, _ := unstructured.NestedString(claim.Object, "spec", "storageClassName")
@@ -64,6 +69,14 @@ func grownTo(claim *unstructured.Unstructured) resource.Quantity {
 		return resource.Quantity{}
 	}
 	return size
+}
+
+// isLowered reports whether a planned size is below the size that a claim got from the spec before the operator
+// enlarged the claim: a user has lowered the size in the spec since then.
+func isLowered(claim *unstructured.Unstructured, want resource.Quantity) bool {
+	over, err := resource.ParseQuantity(claim.GetAnnotations()[annotationGrownOver])
+	grown := grownTo(claim)
+	return err == nil && !grown.IsZero() && want.Cmp(over) < 0
 }
 
 // grownSize returns the size for a StatefulSet's claim template: the planned size, or the largest size to which the

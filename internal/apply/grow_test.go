@@ -55,7 +55,15 @@ func TestGrow(t *testing.T) {
 	assert.DeepEqual(t, p.writes(), []string{})
 	assert.DeepEqual(t, []any{has(claim), has(other), has(later)}, []any{"12Gi", "10Gi", "12Gi"})
 
-	_, _, refused := p.fit(p.sized("20Gi", databaseSet))
+	// A size below the size that the spec declared before the growth is refused. The template keeps the enlarged size.
+	lowered := p.sized("5Gi", databaseSet)
+	fitted, before, refused := p.fit(lowered)
+	_, resizes := NewJudge(ownTypes, ownVersion).FitVolumes(lowered, before, []*unstructured.Unstructured{fetch(t, claim)})
+	assert.Equal(t, refused[0].Message, "PersistentVolumeClaim data-mysql-dataservice-0 stays at 12Gi: a volume cannot shrink to 5Gi")
+	assert.Equal(t, resizes[0].Refused, "stays at 12Gi: a volume cannot shrink to 5Gi")
+	assert.Equal(t, field(t, &unstructured.Unstructured{Object: items(fitted.Object, "spec", "volumeClaimTemplates")[0]}, storageRequest...), "12Gi")
+
+	_, _, refused = p.fit(p.sized("20Gi", databaseSet))
 	assert.Equal(t, len(refused), 0)
 	assert.DeepEqual(t, []any{has(claim), has(other), has(later)}, []any{"20Gi", "20Gi", "20Gi"})
 
@@ -66,11 +74,14 @@ func TestGrow(t *testing.T) {
 	assert.Assert(t, grown)
 	await(t, fetch(t, claim))
 	p.declare("{mysql: {kind: Deployment, storage: {storageClassName: " + class.Name + "}}}")
-	fitted, _, refused := p.fit(p.sized("20Gi", databaseClaim))
+	fitted, _, refused = p.fit(p.sized("20Gi", databaseClaim))
 	assert.Equal(t, len(refused), 0)
 	p.apply(fitted)
 	assert.Equal(t, has(claim), "24Gi")
 	assert.Equal(t, fetch(t, claim).GetAnnotations()[annotationGrownTo], "24Gi")
+	await(t, fetch(t, claim))
+	_, _, refused = p.fit(p.sized("15Gi", databaseClaim))
+	assert.Equal(t, refused[0].Message, "PersistentVolumeClaim data-mysql-dataservice-0 stays at 24Gi: a volume cannot shrink to 15Gi")
 }
 
 // If the class of a volume cannot expand volumes, the refusal names the class. The size is not requested again immediately.

@@ -26,7 +26,8 @@ func (j *Judge) FitVolumes(planned, live *unstructured.Unstructured, claims []*u
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
 		planned = likeVolume(planned, live)
-		if r := fit(live, largest(request(planned), grownTo(live))); r.Refused != "" {
+		r := fit(live, largest(request(planned), grownTo(live)))
+		if r.lower(request(planned)); r.Refused != "" {
 			return withSize(planned, r.Has, storageRequest...), []Resize{r}
 		}
 	case planned.GetKind() == "StatefulSet":
@@ -50,6 +51,7 @@ func fitSet(planned, live *unstructured.Unstructured, claims []*unstructured.Uns
 			if r.Refused != "" {
 				templates[i] = withSize(template, templateSize(live, i, r.Has), storageRequest...).Object
 			}
+			r.lower(request(template))
 			if r.Refused != "" || r.Has.Cmp(r.Get) != 0 {
 				all = append(all, r)
 			}
@@ -66,7 +68,18 @@ func fit(claim *unstructured.Unstructured, want resource.Quantity) Resize {
 	has, capacity := request(claim), quantity(claim, storageCapacity...)
 	r := Resize{Claim: claim, Has: has, Get: want}
 	if want.Cmp(has) < 0 && (capacity.IsZero() || want.Cmp(capacity) <= 0) {
-		r.Refused = fmt.Sprintf("stays at %s: a volume cannot shrink to %s", has.String(), want.String())
+		r.refuse(want)
 	}
 	return r
+}
+
+// lower refuses a planned size that a user has lowered although the operator has enlarged the claim (see isLowered).
+func (r *Resize) lower(want resource.Quantity) {
+	if isLowered(r.Claim, want) {
+		r.refuse(want)
+	}
+}
+
+func (r *Resize) refuse(want resource.Quantity) {
+	r.Get, r.Refused = want, fmt.Sprintf("stays at %s: a volume cannot shrink to %s", r.Has.String(), want.String())
 }

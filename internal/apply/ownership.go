@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
@@ -140,6 +141,15 @@ func (a *Applier) PodsLive(ctx context.Context, owner object.Owner, part string)
 		pods[i] = &list.Items[i]
 	}
 	return pods, nil
+}
+
+// Events lists the events about an object, from the API server.
+func (a *Applier) Events(ctx context.Context, namespace string, uid types.UID) ([]corev1.Event, error) {
+	list := &corev1.EventList{}
+	if err := a.live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"involvedObject.uid": string(uid)}); err != nil {
+		return nil, fmt.Errorf("list the events about the object %s: %w", uid, err)
+	}
+	return list.Items, nil
 }
 
 func sameSelector(planned, live *unstructured.Unstructured) bool {

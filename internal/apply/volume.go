@@ -35,8 +35,9 @@ const resizeAgain = 5 * time.Minute
 type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
-	New     bool // refused in this call, and not in an earlier one
-	Pending bool // the volume has the new size, but its file system does not
+	Answer  string // error of the API server; empty if Kubernetes did not get the request
+	New     bool   // refused in this call, and not in an earlier one
+	Pending bool   // the volume has the new size, but its file system does not
 	// Again is the time until the next attempt; 0 means never, because volumes do not shrink.
 	Again time.Duration
 }
@@ -54,8 +55,8 @@ type resize struct {
 }
 
 type refusedResize struct {
-	at      time.Time
-	message string
+	at              time.Time
+	message, answer string
 }
 
 func newResizes() *resizes {
@@ -90,6 +91,9 @@ func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, liv
 	size, refusal, err := a.resize(ctx, live, largest(request(planned), grownTo(live)))
 	if err != nil {
 		return nil, nil, err
+	}
+	if refusal == nil && isLowered(live, request(planned)) {
+		refusal = cannotShrink(live, request(planned))
 	}
 	return withSize(likeVolume(planned, live), size, storageRequest...), refusals(refusal), nil
 }
@@ -134,6 +138,9 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 			size, refusal, err := a.resize(ctx, claim, keptSize(claim, request(template), grown))
 			if err != nil {
 				return nil, nil, err
+			}
+			if refusal == nil && isLowered(claim, request(template)) { // the template keeps the enlarged size
+				all = append(all, *cannotShrink(claim, request(template)))
 			}
 			if refusal != nil && !refusal.Pending { // the template keeps its size; a new template gets the claim's size
 				templates[i] = withSize(template, templateSize(live, i, size), storageRequest...).Object
@@ -201,14 +208,19 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 	}
 	// A requested size that the volume has never reached may be lowered, but the API server accepts only a size above the volume's.
 	if want.Cmp(has) < 0 && (capacity.IsZero() || want.Cmp(capacity) <= 0) {
-		return has, &Refusal{Claim: claim, Message: fmt.Sprintf(
-			"PersistentVolumeClaim %s stays at %s: a volume cannot shrink to %s", claim.GetName(), has.String(), want.String())}, nil
+		return has, cannotShrink(claim, want), nil
 	}
 	return a.patchSize(ctx, claim, withSize(claim, want, storageRequest...), client.MergeFrom(claim), "allow volume expansion in its storage class, or set the size back")
 }
 
-// pendingGrowth returns a Refusal if a claim's volume has the new size, but the volume's file system does not. A storage class without
-// online expansion enlarges the file system when a pod mounts the volume.
+// cannotShrink returns the Refusal of a size below the size of a claim.
+func cannotShrink(claim *unstructured.Unstructured, want resource.Quantity) *Refusal {
+	has := request(claim)
+	return &Refusal{Claim: claim, Message: fmt.Sprintf("PersistentVolumeClaim %s stays at %s: a volume cannot shrink to %s", claim.GetName(), has.String(), want.String())}
+}
+
+// pendingGrowth returns a Refusal if a claim's volume has the new size, but the volume's file system does not. A storage class without online
+// expansion enlarges the file system when a pod mounts the volume.
 func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
 	condition := conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending)
 	if condition == nil {
@@ -236,15 +248,15 @@ func (a *Applier) patchSize(ctx context.Context, claim, target *unstructured.Uns
 	if known, ok := a.resizes.refused.Get(key); ok {
 		before := known.(refusedResize)
 		if wait := before.at.Add(a.resizes.again).Sub(a.resizes.now()); wait > 0 {
-			return has, &Refusal{Claim: claim, Message: before.message, Again: wait}, nil
+			return has, &Refusal{Claim: claim, Message: before.message, Answer: before.answer, Again: wait}, nil
 		}
 	}
 	err := a.client.Patch(ctx, target, patch, client.FieldOwner(FieldManager))
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		refusal := &Refusal{Claim: claim, New: true, Again: a.resizes.again, Message: fmt.Sprintf(
+		refusal := &Refusal{Claim: claim, New: true, Again: a.resizes.again, Answer: err.Error(), Message: fmt.Sprintf(
 			"PersistentVolumeClaim %s stays at %s: Kubernetes refuses to resize it to %s (%s); %s",
 			claim.GetName(), has.String(), want.String(), apierrors.ReasonForError(err), remedy)}
-		a.resizes.refused.Add(key, refusedResize{a.resizes.now(), refusal.Message})
+		a.resizes.refused.Add(key, refusedResize{a.resizes.now(), refusal.Message, refusal.Answer})
 		return has, refusal, nil
 	}
 	if err != nil {

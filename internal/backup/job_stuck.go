@@ -78,11 +78,7 @@ func refusal(ctx context.Context, live client.Reader, job *batchv1.Job, after ti
 	newest, message := after, ""
 	for i := range events.Items {
 		e := &events.Items[i]
-		at := e.LastTimestamp.Time
-		if at.IsZero() {
-			at = e.EventTime.Time
-		}
-		if e.Reason == "FailedCreate" && !at.Before(newest) {
+		if at := health.LastSeen(e); e.Reason == "FailedCreate" && !at.Before(newest) {
 			newest, message = at, health.Essence(e.Message)
 		}
 	}

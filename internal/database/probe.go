@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/health"
 )
 
 // ProbeFailure returns the output of a pod's readiness probe when it last failed, from the kubelet's events. It returns
@@ -22,10 +24,7 @@ func ProbeFailure(ctx context.Context, live client.Reader, pod *corev1.Pod) stri
 	newest, found := time.Time{}, ""
 	for i := range events.Items {
 		e := &events.Items[i]
-		at := e.LastTimestamp.Time
-		if at.IsZero() {
-			at = e.EventTime.Time
-		}
+		at := health.LastSeen(e)
 		if text, isProbe := strings.CutPrefix(e.Message, "Readiness probe failed: "); isProbe && !at.Before(newest) {
 			newest, found = at, strings.TrimSpace(text)
 		}

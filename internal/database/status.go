@@ -46,14 +46,15 @@ func Notes(seen reconcile.PlanSeen) (notes []string) {
 }
 
 // Blocked returns the text about a problem that no pod's status shows, or "": a full volume that cannot grow, a
-// StatefulSet whose controller cannot create pods, or a claim that is not bound.
+// StatefulSet whose controller cannot create pods, a claim that is not bound, or a volume that a node cannot mount.
 func Blocked(seen reconcile.PlanSeen) string {
 	for i := range seen.Parts {
 		h := &seen.Parts[i].Health
 		if h.Culprit.Reason == health.ReasonVolumeFull {
 			return h.Problem
 		}
-		if h.Problem == "" && (h.HintCulprit.Reason == health.ReasonPodsMissing || h.HintCulprit.Reason == health.ReasonNotBound) {
+		isExplained := h.Explained && h.HintCulprit.Reason != health.ReasonUnhealthy // the steps of a cluster explain members that start
+		if h.Problem == "" && (isExplained || h.HintCulprit.Reason == health.ReasonPodsMissing || h.HintCulprit.Reason == health.ReasonNotBound) {
 			return h.Hint
 		}
 	}

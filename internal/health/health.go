@@ -31,6 +31,8 @@ type State struct {
 	Hint string
 	// HintCulprit is the object that Hint is about.
 	HintCulprit Culprit
+	// Explained reports whether Hint has its cause from an event.
+	Explained bool
 	// Note is information for the user while there is no problem, such as the last run of a cron job.
 	Note string
 	// Autoscaler names an autoscaler that cannot set the number of pods, has no metrics, or requests more than its
@@ -217,6 +219,9 @@ const ReasonTooLarge = "StatusTooLarge"
 
 // ReasonVolumeFull is the reason of a claim whose full volume cannot grow.
 const ReasonVolumeFull = "VolumeFull"
+
+// NearlyFull is the part of a note about a claim whose volume cannot grow, while its server still runs.
+const NearlyFull = "is nearly full, but does not grow"
 
 // ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
 const ReasonPodsMissing = "PodsMissing"

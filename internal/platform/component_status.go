@@ -221,7 +221,10 @@ const (
 // are only starting, it returns "".
 func delay(c reconcile.PartSeen) string {
 	switch {
-	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:
+	case c.Health.Explained && c.Kind == thirdParty && c.Health.HintCulprit.Reason == health.ReasonUnhealthy:
+		_, answer, _ := strings.Cut(c.Health.Hint, " probe failed: ")
+		return "the third party does not answer: " + answer
+	case c.Health.Explained, c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:
 		return c.Health.Hint
 	case c.Restart != "":
 		return c.Restart

@@ -178,6 +178,7 @@ func TestWhatMayPassByItselfIsTold(t *testing.T) {
 	t.Parallel()
 	set := health.Culprit{Kind: "StatefulSet", Name: "auth", Reason: health.ReasonPodsMissing}
 	pod := health.Culprit{Kind: "Pod", Name: "uuc-probe-1", Reason: "ContainersNotReady"}
+	probe := health.Culprit{Kind: "Pod", Name: "uuc-probe-1", Reason: health.ReasonUnhealthy}
 	for name, test := range map[string]struct {
 		kind string
 		seen health.State
@@ -185,6 +186,8 @@ func TestWhatMayPassByItselfIsTold(t *testing.T) {
 	}{
 		"pods are missing":   {"StatefulSet", health.State{Desired: 1, Hint: "StatefulSet auth: 0 of 1", HintCulprit: set}, "StatefulSet auth: 0 of 1"},
 		"no answer":          {"ThirdParty", health.State{Desired: 1, Hint: "pod uuc-probe-1: not ready", HintCulprit: pod}, "the third party has not answered the check yet; `kubectl describe pod uuc-probe-1` shows what the check gets"},
+		"the answer":         {"ThirdParty", health.State{Desired: 1, Explained: true, Hint: "pod uuc-probe-1: Unhealthy: Readiness probe failed: refused", HintCulprit: probe}, "the third party does not answer: refused"},
+		"a probe fails":      {"Deployment", health.State{Desired: 1, Explained: true, Hint: "pod auth-1: Unhealthy: 503", HintCulprit: probe}, "pod auth-1: Unhealthy: 503"},
 		"a pod starts":       {"Deployment", health.State{Desired: 1, Hint: "pod auth-1: not ready", HintCulprit: pod}, ""},
 		"the probe starts":   {"ThirdParty", health.State{Desired: 1, Hint: "Deployment uuc-probe: 0/1", HintCulprit: health.Culprit{Kind: "Deployment"}}, ""},
 		"it came up":         {"ThirdParty", health.State{Settled: true, Ready: 1, Desired: 1}, ""},

@@ -4,7 +4,6 @@
 package plugin
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,15 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"d3os.com/d3os-operator/internal/health"
 )
 
-// Last returns the time of the last occurrence of an event. It reads the fields of both event APIs.
+// Last returns the time of the last occurrence of an event.
 func Last(e *corev1.Event) *metav1.Time {
-	times := []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
-	if e.Series != nil {
-		times = append(times, e.Series.LastObservedTime.Time)
-	}
-	return &metav1.Time{Time: slices.MaxFunc(times, time.Time.Compare)}
+	return &metav1.Time{Time: health.LastSeen(e)}
 }
 
 // Count returns the number of occurrences of an event.
@@ -31,17 +28,10 @@ func Count(e *corev1.Event) int32 {
 	return max(e.Count, 1)
 }
 
-// SortEvents sorts events by time, the oldest first.
-func SortEvents(all []corev1.Event) {
-	slices.SortStableFunc(all, func(a, b corev1.Event) int {
-		return cmp.Or(Last(&a).Compare(Last(&b).Time), strings.Compare(a.Name, b.Name))
-	})
-}
-
 // Events prints events, the oldest first, with their whole messages.
 func (s Style) Events(all []corev1.Event, now time.Time) string {
 	all = slices.Clone(all)
-	SortEvents(all)
+	health.SortEvents(all)
 	rows := [][]cell{{{text: "LAST"}, {text: "TYPE"}, {text: "REASON"}, {text: "OBJECT"}, {text: "MESSAGE"}}}
 	for i := range all {
 		e := &all[i]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,12 +30,18 @@ type Engine struct {
 	applier *apply.Applier
 	// obstacles holds the last recorded obstacle to the growth of each volume, by the UID of its claim.
 	obstacles *lru.Cache
+	// explanations holds the explanation of each part whose cause only events have, by the part's key.
+	explanations *lru.Cache
+	mayExplain   flowcontrol.RateLimiter
 }
 
 // NewEngine returns an Engine. The client must be cached with read-your-writes consistency for every
 // kind in object.Kinds and for pods, with the indexes of package kube.
 func NewEngine(c client.Client, applier *apply.Applier) *Engine {
-	return &Engine{client: c, applier: applier, obstacles: lru.New(4096)}
+	return &Engine{
+		client: c, applier: applier, obstacles: lru.New(4096),
+		explanations: lru.New(4096), mayExplain: flowcontrol.NewTokenBucketRateLimiter(explainedPerSecond, explainedAtOnce),
+	}
 }
 
 // Owned lists an owner's objects, from the cache. Call it before the plan is made, so that the plan does not remove objects that appear

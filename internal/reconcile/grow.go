@@ -6,6 +6,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,23 +79,32 @@ func (e *Engine) growVolume(ctx context.Context, part *PartSeen, claim *unstruct
 				Note: fmt.Sprintf("PersistentVolumeClaim %s grows to %s: its file system was nearly full", claim.GetName(), apply.SizeText(decided.To))})
 		}
 		if refusal != nil {
-			decided.Obstacle = refusal.Message
+			decided.Obstacle = refused(claim, refusal.Answer)
 		}
 	}
 	if decided.Obstacle == "" {
 		e.obstacles.Remove(claim.GetUID())
 		return nil
 	}
-	note := fmt.Sprintf("PersistentVolumeClaim %s is nearly full, but does not grow: %s", claim.GetName(), decided.Obstacle)
+	note := fmt.Sprintf("PersistentVolumeClaim %s %s: %s", claim.GetName(), health.NearlyFull, decided.Obstacle)
 	part.Notes = append(part.Notes, note)
 	if known, _ := e.obstacles.Get(claim.GetUID()); known != note {
 		e.obstacles.Add(claim.GetUID(), note)
 		recorder.Record(ctx, Event{Type: corev1.EventTypeWarning, Reason: EventVolumeNotGrown, Action: "Grow", Related: referTo(claim), Note: note})
 	}
 	if decided.IsFull && !part.Health.Settled {
-		part.Health.AddDoubt(health.Culprit{Kind: claim.GetKind(), Name: claim.GetName(), Reason: health.ReasonVolumeFull, Message: "does not grow: " + decided.Obstacle}, true)
+		part.Health.AddDoubt(health.Culprit{Kind: claim.GetKind(), Name: claim.GetName(), Reason: health.ReasonVolumeFull, Message: decided.Obstacle}, true)
 	}
 	return nil
+}
+
+// refused returns the obstacle to the growth of a claim from the answer of the API server.
+func refused(claim *unstructured.Unstructured, answer string) string {
+	if strings.Contains(answer, "must support resize") {
+		class, _, _ := unstructured.NestedString(claim.Object, "spec", "storageClassName")
+		return fmt.Sprintf("storage class %s cannot expand volumes: allow volume expansion in it, or remove autoGrow", class)
+	}
+	return health.Essence(answer)
 }
 
 // measure returns the use of the volume of each pod; nil for a pod that does not answer.

@@ -135,7 +135,7 @@ func TestVolumesGrow(t *testing.T) {
 	for range 2 {
 		part := pass("13Gi")
 		assert.DeepEqual(t, part.Notes, []string{"PersistentVolumeClaim data-a-0 is nearly full, but does not grow: " + why})
-		assert.DeepEqual(t, part.Health.Culprit, health.Culprit{Kind: "PersistentVolumeClaim", Name: "data-a-0", Reason: health.ReasonVolumeFull, Message: "does not grow: " + why})
+		assert.DeepEqual(t, part.Health.Culprit, health.Culprit{Kind: "PersistentVolumeClaim", Name: "data-a-0", Reason: health.ReasonVolumeFull, Message: why})
 	}
 	assert.Equal(t, len(events.events), 3)
 	assert.Equal(t, events.events[2].Reason, EventVolumeNotGrown)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -65,6 +66,9 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 		if err := r.engine.growVolumes(ctx, owner, &seen.PlanSeen, r.reporter.recorderFor(resource)); err != nil {
 			return seen, err
 		}
+	}
+	if err := r.engine.explain(ctx, owner, &seen.PlanSeen, time.Now()); err != nil {
+		return seen, err
 	}
 	pods := func(ctx context.Context, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) }
 	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // after the turn of a large resource, because servers may answer slowly

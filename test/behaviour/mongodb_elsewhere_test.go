@@ -40,7 +40,7 @@ func TestMongoDBElsewhere(t *testing.T) {
 
 	url := "mongodb://" + server.address + "/orders"
 	name := e.Create(e.NewPlatform(`{mongodb: {kind: ThirdParty, thirdParty: {url: "` + url + `"}}}`))
-	e.Until("it is awaited", func() error { return e.mentions(name, mongodb, "the third party has not answered the check yet") })
+	e.Until("it is awaited", func() error { return e.mentions(name, mongodb, "the third party") })
 	server.start()
 	e.Ready(name)
 	server.process.Kill()

@@ -75,7 +75,7 @@ func TestFullVolumeOfAClassThatCannotGrow(t *testing.T) {
 	s.ready(1)
 	s.fill(0)
 	s.Until("the status names the class", func() error {
-		return harness.Mentions(s.get().Status.Message, s.claim(0), "VolumeFull", "allow volume expansion in its storage class "+class.Name)
+		return harness.Mentions(s.get().Status.Message, s.claim(0), "VolumeFull", "storage class "+class.Name+" cannot expand volumes")
 	})
 	if s.size(0) != "256Mi" {
 		t.Errorf("the claim requests %s", s.size(0))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/cluster"
@@ -41,9 +42,10 @@ type Fault struct {
 	// Names are words that line 1 must contain. Line 2 must begin with Look: a kind and the start of a name.
 	Names []string `json:"names"`
 	Look  string   `json:"look"`
-	// Message lists words that the first 120 characters of MESSAGE must contain. Default: Names.
+	// Message lists words that the first 120 characters of MESSAGE must contain. MESSAGE begins with the first one.
+	// Default: Names, and MESSAGE begins as line 1 does.
 	Message []string `json:"message"`
-	// Silent is the reason why MESSAGE does not have the cause. With a reason, MESSAGE is not compared.
+	// Silent is the reason why MESSAGE does not have the cause: no operator can write the status. With a reason, MESSAGE is not compared.
 	Silent string `json:"silent"`
 	// Do is a part of the advice of why.
 	Do string `json:"do"`
@@ -62,6 +64,7 @@ type Step struct {
 	Pod    *Pod            `json:"pod"`
 	Event  *map[string]any `json:"event"`
 	Ready  bool            `json:"ready"` // wait until the platform is ready
+	Well   bool            `json:"well"`  // why reports no problem at this time
 	Stop   string          `json:"stop"`  // operator: end the operator
 	Start  string          `json:"start"` // operator: start an operator
 	Lose   string          `json:"lose"`  // the name of a claim: its PersistentVolume is deleted
@@ -87,6 +90,23 @@ type Patch struct {
 type Pod struct {
 	Component string         `json:"component"`
 	Status    map[string]any `json:"status"`
+	// Volume is the use of the pod's volume that the pod reports. Empty: the pod does not answer.
+	Volume *Volume `json:"volume"`
+}
+
+// Volume is the use of a file system.
+type Volume struct {
+	Used     resource.Quantity `json:"used"`
+	Capacity resource.Quantity `json:"capacity"`
+}
+
+// IsWithoutOperator reports whether no operator runs at the end of a row.
+func (f *Fault) IsWithoutOperator() bool {
+	without := f.Down
+	for i := range f.Then {
+		without = (without || f.Then[i].Stop != "") && f.Then[i].Start == ""
+	}
+	return without
 }
 
 // Read returns all rows.

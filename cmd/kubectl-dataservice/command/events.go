@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/plugin"
 )
@@ -54,7 +55,7 @@ func (p *cli) eventsCommand() *cobra.Command {
 				return err
 			}
 			found := slices.DeleteFunc(all, func(e corev1.Event) bool { return !concerns(&e, args[0], component, objects, pods) })
-			plugin.SortEvents(found)
+			health.SortEvents(found)
 			text := p.style().Events(found, p.now())
 			if p.output == "json" {
 				list := &corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: found}

@@ -5,7 +5,13 @@ package command
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
+	"d3os.com/d3os-operator/test/why"
 )
 
 // awaitPolicies waits until the API server enforces the created policies. The API server starts to enforce policies in the order of their
@@ -56,6 +64,29 @@ func (s *scene) awaitMutations() {
 		}
 		return stage.Unless(tried.Data["done"] == "yes", "they do not")
 	})
+}
+
+// report serves the use of a volume as the container of a pod does, and adds the container and its address to the pod's status.
+func (s *scene) report(status harness.Fields, use *why.Volume) {
+	var listener net.Listener
+	err := errors.New("no address is free")
+	var ip string
+	for last := 1; err != nil && last < 255; last++ {
+		ip = fmt.Sprintf("127.%d.252.%d", 200+os.Getpid()%50, last)
+		listener, err = (&net.ListenConfig{}).Listen(s.Ctx, "tcp", net.JoinHostPort(ip, contract.VolumePort))
+	}
+	s.Must(err)
+	volume := contract.Volume{Used: use.Used.Value(), Capacity: use.Capacity.Value()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+contract.PathState, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(volume) })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	s.Cleanup(func() { _ = server.Close() })
+	containers, _ := status["containerStatuses"].([]any)
+	status["containerStatuses"] = append(slices.Clone(containers), harness.Fields{
+		"name": "d3os-volume", "image": "a", "imageID": "", "restartCount": 0, "ready": true, "state": harness.Fields{"running": harness.Fields{"startedAt": "NOW"}},
+	})
+	status["podIP"], status["podIPs"] = ip, []any{harness.Fields{"ip": ip}}
 }
 
 // lose deletes the PersistentVolume of a claim while a pod uses the volume.

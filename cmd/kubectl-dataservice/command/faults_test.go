@@ -219,6 +219,10 @@ func (s *scene) step(step *why.Step) {
 		s.event(*step.Event)
 	case step.Ready:
 		s.Stage.Ready(theOne)
+	case step.Well:
+		if code, _, out := s.why(); code != exitYes {
+			s.Fatalf("why reports a problem of a healthy platform:\n%s", out)
+		}
 	case step.Stop != "":
 		s.op.Stop()
 	case step.Start != "":
@@ -260,6 +264,9 @@ func (s *scene) pod(of *why.Pod) {
 	pod := s.podOn(of.Component)
 	with := harness.Fields{"startTime": "NOW"}
 	harness.Merge(with, of.Status)
+	if of.Volume != nil {
+		s.report(with, of.Volume)
+	}
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("v1")
 	o.SetKind("Pod")
@@ -272,7 +279,8 @@ func (s *scene) pod(of *why.Pod) {
 func (s *scene) event(fields harness.Fields) {
 	fields = s.fill(fields)
 	if about := fields["involvedObject"].(map[string]any); about["component"] != nil {
-		about["name"] = s.podOn(about["component"].(string)).Name
+		pod := s.podOn(about["component"].(string))
+		about["name"], about["uid"] = pod.Name, string(pod.UID)
 		delete(about, "component")
 	}
 	harness.Merge(fields, harness.Fields{
@@ -340,7 +348,7 @@ func (s *scene) isNamed() {
 		s.Check(harness.Mentions(out, s.Do), out)
 	}
 	s.runs(lines[1])
-	s.messageSays()
+	s.messageSays(lines[0])
 	if _, again, text := s.why(); s.says(again) != nil {
 		s.Errorf("later, why prints\n%s", text)
 	}
@@ -432,17 +440,23 @@ func (s *scene) runs(line string) {
 	}
 }
 
-// messageSays checks that MESSAGE of kubectl get names the cause that the row expects.
-func (s *scene) messageSays() {
-	if s.Silent != "" && len(s.Message) > 0 {
-		s.Fatal("a row must have a message, or the reason why it has none")
-	}
+// messageSays checks that MESSAGE of kubectl get names the cause that the row expects, and begins as line 1 of why does. The status of a
+// single resource does not repeat its name.
+func (s *scene) messageSays(line string) {
 	if s.Silent != "" {
+		if len(s.Message) > 0 || !s.IsWithoutOperator() {
+			s.Fatal("a row is silent only if no operator can write the status")
+		}
 		return
 	}
-	want := s.named(s.Names)
+	words := s.named(s.Names)
+	begin := words[0]
+	if at := strings.Index(line, begin); len(s.Message) == 0 && at >= 0 {
+		begin = line[:at+len(begin)]
+	}
 	if len(s.Message) > 0 {
-		want = s.named(s.Message)
+		words = s.named(s.Message)
+		begin = words[0]
 	}
 	kind := "DataService"
 	group := "d3os-product.com.d3os/v1"
@@ -457,6 +471,9 @@ func (s *scene) messageSays() {
 			return err
 		}
 		message, _, _ := unstructured.NestedString(o.Object, "status", "message")
-		return harness.Mentions(health.Clip(message, firstCharacters), want...)
+		if !strings.HasPrefix(message, strings.TrimPrefix(begin, s.asked+": ")) {
+			return fmt.Errorf("%q does not begin with %q", message, begin)
+		}
+		return harness.Mentions(health.Clip(message, firstCharacters), words...)
 	})
 }

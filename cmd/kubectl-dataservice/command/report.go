@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/internal/plugin/why"
@@ -200,7 +201,7 @@ func (r *report) texts(ctx context.Context, subject, name string, now time.Time)
 	r.failed("events", err)
 	objects, pods := slices.Collect(maps.Values(r.objects)), slices.Collect(maps.Values(r.pods))
 	found := slices.DeleteFunc(all, func(e corev1.Event) bool { return !concerns(&e, name, "", objects, pods) })
-	plugin.SortEvents(found)
+	health.SortEvents(found)
 	r.files["events.txt"] = plugin.Style{Verbose: true}.Events(found, now)
 	v, err := r.versions(ctx)
 	r.failed("versions", err)

@@ -5,8 +5,6 @@ package command
 
 import (
 	"embed"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -185,34 +183,4 @@ func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
 	}
 	e.Start()
 	e.says(exitNo, []string{"StatusTooLarge: DataService " + name + " has 15", "look at DataService " + name, "shorten spec"}, "why", name)
-}
-
-// While a component starts, its message in the status names two faults that no other object shows: pods that a
-// StatefulSet cannot create, and a third party that does not answer.
-func TestTheStatusNamesWhatWasSilent(t *testing.T) {
-	for component, c := range map[string]struct {
-		wrong fields
-		says  []string
-	}{
-		"mysql": {fields{"mysql": fields{"priorityClassName": "there-is-none"}}, []string{"StatefulSet mysql-dataservice: 0 of 1 pods exist", "kubectl describe statefulset"}},
-		"uuc":   {fields{"uuc": fields{"image": "registry.example/curl:never-ready"}}, []string{"the third party has not answered", "kubectl describe pod uuc-probe-"}},
-	} {
-		t.Run(component, func(t *testing.T) {
-			e := newEnv(t, "view")
-			e.Start()
-			e.Create(harness.Small(c.wrong))
-			e.Until("the component tells", func() error {
-				ds := e.DataService(name)
-				if ds == nil {
-					return errors.New("the status does not have the message yet")
-				}
-				for _, got := range ds.Status.Components {
-					if got.Name == component && got.Phase == dsv1.PhaseCreating {
-						return harness.Mentions(got.Message, c.says...)
-					}
-				}
-				return fmt.Errorf("%+v", ds.Status.Components)
-			})
-		})
-	}
 }

@@ -33,6 +33,7 @@ var actions = map[string]string{
 	dsv1.ReasonPruneFailed:          "read the message; the operator tries again by itself",
 	dsv1.ReasonContested:            "stop the other writer, take the field out of the spec, or pause the DataService",
 	dsv1.ReasonVolumeNotResized:     "set the size back, or allow volume expansion in the storage class",
+	health.ReasonVolumeFull:         "remove the obstacle that the message names, or delete data: docs/mysql.md, Storage that grows by itself; the server then starts by itself",
 	dsv1.ReasonNewerOperator:        "run that version of the operator or a newer one; docs/operations.md describes how to go back on purpose",
 	dsv1.ReasonDataLost:             database,
 	dsv1.ReasonVolumeReplaced:       database,

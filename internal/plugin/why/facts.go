@@ -3,7 +3,7 @@
 
 // Package why finds the root cause of a problem in a DataService, a RedisCluster, an EtcdCluster or a MySQLCluster. It is pure: it reads
 // nothing, and its functions return what the caller must read next. Like the operator, it assesses objects and pods with internal/health.
-// In addition, it uses events and logs, which the operator does not read. It imports the API of DataServices, because a diagnosis starts
+// In addition, it uses logs, which the operator does not read, and the events of all objects. It imports the API of DataServices, because a diagnosis starts
 // with their status.
 package why
 
@@ -224,7 +224,7 @@ func (f *Facts) about(is func(kind, name string) bool) []corev1.Event {
 			found = append(found, f.Events[i])
 		}
 	}
-	plugin.SortEvents(found)
+	health.SortEvents(found)
 	return found
 }
 

@@ -99,15 +99,8 @@ func (f *Facts) claim() (health.Culprit, string) {
 // unbound returns the reason why a claim is not bound, from the claim's last event.
 func (f *Facts) unbound(claim string) (reason, message string) {
 	events := f.about(func(kind, name string) bool { return kind == "PersistentVolumeClaim" && name == claim })
-	reason, message = health.ReasonNotBound, "it has no volume, and no event shows why"
-	for i := range events {
-		if e := &events[i]; e.Type == corev1.EventTypeWarning {
-			reason, message = e.Reason, health.Essence(e.Message)
-		} else {
-			message = health.Essence(e.Message)
-		}
-	}
-	return reason, message
+	reason, message = health.Unbound(events)
+	return cmp.Or(reason, health.ReasonNotBound), cmp.Or(message, "it has no volume, and no event shows why")
 }
 
 // reasonNoMetrics selects the advice for an autoscaler that cannot set the number of pods, whatever its own reason is.
@@ -181,8 +174,11 @@ func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 		switch named[1] {
 		case "PersistentVolumeClaim":
 			reason := dsv1.ReasonVolumeNotResized
-			if strings.Contains(one.Message, health.BeganEmpty) {
+			switch {
+			case strings.Contains(one.Message, health.BeganEmpty):
 				reason = dsv1.ReasonDataLost
+			case strings.Contains(one.Message, health.NearlyFull):
+				reason = health.ReasonVolumeFull
 			}
 			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reason)}
 		case "HorizontalPodAutoscaler":
@@ -216,7 +212,7 @@ func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
 // isUnderway reports whether a component is being created, changed or scaled without a known failure.
 func (f *Facts) isUnderway(c *dsv1.ComponentStatus) bool {
 	inWork := []dsv1.Phase{dsv1.PhaseCreating, dsv1.PhaseUpdating, dsv1.PhaseScaling, dsv1.PhasePending}
-	if !slices.Contains(inWork, c.Phase) || c.Culprit != nil || f.lostPod() != nil || f.decisive(c) != nil {
+	if !slices.Contains(inWork, c.Phase) || c.Culprit != nil || f.lostPod() != nil || f.isFault(f.decisive(c), c) {
 		return false
 	}
 	if c.LastTransitionTime != nil && f.Now.Sub(c.LastTransitionTime.Time) > patience {
@@ -224,6 +220,15 @@ func (f *Facts) isUnderway(c *dsv1.ComponentStatus) bool {
 	}
 	_, lost := f.claim()
 	return lost == "" && health.Assess(f.Objects, f.Pods).Problem == ""
+}
+
+// isFault reports whether an event is about a fault. A probe of a pod that starts fails until the program in the pod answers.
+func (f *Facts) isFault(e *corev1.Event, c *dsv1.ComponentStatus) bool {
+	if e == nil || e.Reason != health.ReasonUnhealthy || c.Kind == "ThirdParty" {
+		return e != nil
+	}
+	pod := f.pod(e.InvolvedObject.Name)
+	return pod == nil || !health.MayBeStarting(pod, f.Now)
 }
 
 // underway explains a component that is being created, changed or scaled without a problem.

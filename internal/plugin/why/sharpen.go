@@ -4,7 +4,6 @@
 package why
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,15 +18,6 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// decisive lists reasons of events that explain more than the state of their object. The first reason is closest to the cause.
-var decisive = []string{
-	"FailedCreate", "FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding", "NodeNotReady", "TaintManagerEviction",
-	"FailedCreatePodSandBox", "NetworkNotReady", "FailedScheduling", "Unhealthy",
-}
-
-// reasons maps a reason of an event to the reason of the resulting condition, so that a cause always has the same reason.
-var reasons = map[string]string{"FailedScheduling": corev1.PodReasonUnschedulable}
-
 // reasonAccount is the reason of the pods of MongoDB's operator if their service account does not exist.
 const reasonAccount = "AccountMissing"
 
@@ -37,7 +27,7 @@ const stuck = 30 * time.Second
 // sharpen replaces a vague cause (not ready, not bound, pods missing) by the text of events. It also names causes that no object's state
 // shows: a node that no longer exists, or a third party that does not answer.
 func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.ComponentStatus) {
-	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || vague(culprit)) {
+	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || culprit.IsVague()) {
 		*culprit = health.Culprit{Kind: "Pod", Name: pod.Name, Reason: "NodeLost"}
 		lost := fmt.Sprintf("pod %s: NodeLost: node %s does not answer: the pod should have ended %s ago", pod.Name, pod.Spec.NodeName,
 			plugin.Age(pod.DeletionTimestamp, f.Now))
@@ -50,21 +40,19 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 	if c.Kind == managed && culprit.Kind != "Pod" {
 		f.lookInside(culprit, text)
 	}
-	if vague(culprit) {
+	if culprit.IsVague() {
 		if e := f.decisive(c); e != nil {
 			kind, name := e.InvolvedObject.Kind, e.InvolvedObject.Name
 			if kind == "ReplicaSet" || name == "" {
 				kind, name = f.workload(kind, name)
 			}
-			reason := cmp.Or(reasons[e.Reason], e.Reason)
-			*culprit = health.Culprit{Kind: kind, Name: name, Reason: reason, Message: e.Message}
+			*culprit, *text = health.CulpritOf(kind, name, e)
 			if slices.ContainsFunc(f.Objects, object.IsForeign) && strings.Contains(e.Message, "error looking up service account") {
 				culprit.Reason = reasonAccount
 			}
-			*text = fmt.Sprintf("%s %s: %s: %s", label(kind), name, reason, health.Essence(e.Message))
 		}
 	}
-	if c.Kind == "ThirdParty" && (culprit.Reason == "Unhealthy" || culprit.Reason == "ContainersNotReady" || culprit.Reason == "ProgressDeadlineExceeded") {
+	if c.Kind == "ThirdParty" && (culprit.Reason == health.ReasonUnhealthy || culprit.Reason == "ContainersNotReady" || culprit.Reason == "ProgressDeadlineExceeded") {
 		_, answer, found := strings.Cut(*text, " probe failed: ")
 		if !found {
 			answer = *text
@@ -103,39 +91,10 @@ func (f *Facts) runsAgain(name string) bool {
 	return pod != nil && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
 }
 
-func label(kind string) string {
-	if kind == "Pod" {
-		return "pod"
-	}
-	return kind
-}
-
-// vague reports whether a culprit has no reason except that something is not ready.
-func vague(c *health.Culprit) bool {
-	return slices.Contains([]string{
-		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
-		"PartialReady", "PartialUpdated", "InProgress", "ProgressDeadlineExceeded", "Missing", "Pending", "PVCNotBound", "NotBound", "ContainerCreating",
-		"MembersNotWell", "NotRedundant", "Forming", "Working",
-	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") || c.Reason == "Unschedulable" && strings.Contains(c.Message, " is not bound: ")
-}
-
-// decisive returns the warning that explains most about the component, or nil. If several objects have an equally good
-// warning, it returns the latest one of the first object by name: these objects may fail alternately. It skips events
-// that are older than the state of the component, because they belong to an earlier fault.
+// decisive returns the event that explains most about the component, or nil. It skips events that are older than the state of the
+// component, because they belong to an earlier fault.
 func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
-	events := f.about(f.concerns)
-	var best *corev1.Event
-	for i := range slices.Backward(events) {
-		e := &events[i]
-		if !slices.Contains(decisive, e.Reason) || e.Type != corev1.EventTypeWarning && e.Reason != "FailedBinding" || outdated(e, c) || !f.applies(e) {
-			continue
-		}
-		if best == nil || cmp.Or(cmp.Compare(slices.Index(decisive, e.Reason), slices.Index(decisive, best.Reason)),
-			cmp.Compare(e.InvolvedObject.Kind, best.InvolvedObject.Kind), cmp.Compare(e.InvolvedObject.Name, best.InvolvedObject.Name)) < 0 {
-			best = e
-		}
-	}
-	return best
+	return health.Decisive(f.about(f.concerns), func(e *corev1.Event) bool { return !outdated(e, c) && f.applies(e) })
 }
 
 // outdated reports whether an event happened before the component entered its present state.
@@ -150,18 +109,7 @@ func (f *Facts) applies(e *corev1.Event) bool {
 		return true
 	}
 	pod := f.pod(e.InvolvedObject.Name)
-	if pod == nil {
-		return false
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return false
-		}
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && e.Reason == "FailedScheduling" {
-			return false
-		}
-	}
-	return !strings.Contains(e.Message, "unbound immediate PersistentVolumeClaims") // the event of the claim itself has the reason
+	return pod != nil && health.AppliesTo(e, pod)
 }
 
 // claimed reports whether a pod of the component uses a claim.

@@ -4,7 +4,6 @@
 package why
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
@@ -163,8 +163,9 @@ func TestReasonsHaveAdvice(t *testing.T) {
 	} {
 		assert.Assert(t, len(advice(reason)) > 0, "%s", reason)
 	}
-	for _, reason := range decisive {
-		reason = cmp.Or(reasons[reason], reason)
+	for _, event := range health.DecisiveReasons {
+		culprit, _ := health.CulpritOf("Pod", "a", &corev1.Event{Reason: event})
+		reason := culprit.Reason
 		if reason != "TaintManagerEviction" && reason != "FailedCreatePodSandBox" && reason != "NetworkNotReady" {
 			assert.Assert(t, len(advice(reason)) > 0, "%s", reason)
 		}
