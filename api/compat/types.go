@@ -106,7 +106,7 @@ type Status struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase is Creating (the pods have not been ready yet), Running, Updating (the pods were ready, and are not ready now), Degraded (an
+	// phase is Creating (the pods have not been ready yet), Running, Updating (the pods were ready, but are not ready now), Degraded (an
 	// object does not work) or Failed (the operator cannot continue).
 	// +kubebuilder:example=`Running`
 	// +optional

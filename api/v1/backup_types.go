@@ -7,7 +7,7 @@ import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 
 // Backup configures the backups of a database: their store and schedule.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.encryption) || has(self.verify.identitySecret)",fieldPath=".verify.identitySecret",message="must be set where encryption is: a check has to open the backup"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.encryption) || has(self.verify.identitySecret)",fieldPath=".verify.identitySecret",message="must be set if encryption is set: a check has to open the backup"
 type Backup struct {
 	// destination is the bucket or the volume that holds the backups.
 	// +kubebuilder:example=`{claim: {name: backups}}`
@@ -41,8 +41,8 @@ type Backup struct {
 	// +optional
 	Retention backupv1.BackupRetention `json:"retention,omitempty"`
 
-	// pointInTime archives the server's binary log, so that any moment can be restored.
-	// Declaring it restarts the server once.
+	// pointInTime archives the server's binary log, so that any point in time can be
+	// restored. Declaring pointInTime restarts the server once.
 	// +kubebuilder:example=`{interval: 30s, daysOnServer: 3}`
 	// +optional
 	// +nullable
@@ -63,22 +63,22 @@ type Backup struct {
 	// +optional
 	MaxLockWait string `json:"maxLockWait,omitempty"`
 
-	// method is Dump, or Files (the data files, copied through a volume of
-	// storage.size; needs MySQL 8.0.17 or newer).
+	// method is Dump, or Files (a copy of the data files, which needs MySQL 8.0.17
+	// or newer and a temporary volume of storage.size).
 	// +kubebuilder:default=Dump
 	// +kubebuilder:validation:Enum=Dump;Files
 	// +kubebuilder:example=`Files`
 	// +optional
 	Method string `json:"method,omitempty"`
 
-	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory (1Gi with Files).
+	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, and 128Mi to 512Mi of memory (1Gi if method is Files).
 	// +kubebuilder:example=`{limits: {memory: 512Mi}}`
 	// +optional
 	// +nullable
 	Resources *Object `json:"resources,omitempty"`
 
 	// podTemplate (PodTemplateSpec) is merged last into all pods of backups, of restores and of the archive.
-	// The container backup does the work. The init container agent brings the agent.
+	// The container that does the work is called backup. The init container called agent copies the agent's program into the pod.
 	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
 	// +optional
 	// +nullable
@@ -95,8 +95,8 @@ type PointInTime struct {
 	// +optional
 	Interval string `json:"interval,omitempty"`
 
-	// daysOnServer is the time for which the server keeps its binary log. An archive that
-	// stops for longer has a gap.
+	// daysOnServer is the time in days for which the server keeps its binary log. An archive
+	// that stops for longer has a gap.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
@@ -151,7 +151,7 @@ type RestoreFrom struct {
 	// +optional
 	Backup string `json:"backup,omitempty"`
 
-	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
+	// toTime is the point in time up to which the archive is replayed, or latest. Default: the time of the backup.
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`
 	// +kubebuilder:example=`"2026-01-02T15:30:00Z"`

@@ -41,8 +41,8 @@ type ComponentStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// waitsFor are the components that must be ready before this one is created or updated. Empty
-	// when the component waits for none.
+	// waitsFor lists the components that must be ready before this component is created or updated.
+	// Empty if it waits for no component.
 	// +kubebuilder:example=`[mysql]`
 	// +listType=set
 	// +optional
@@ -65,7 +65,8 @@ type ComponentStatus struct {
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// firstReady is the first known time of readiness of mysql. Absent until mysql leaves Running.
+	// firstReady is the first known time at which mysql was ready. Absent for other components, and until mysql
+	// leaves the phase Running for the first time.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	FirstReady *metav1.Time `json:"firstReady,omitempty"`
@@ -81,8 +82,9 @@ type Culprit struct {
 	// +kubebuilder:example=`auth-6b7c9f-x2x4p`
 	Name string `json:"name"`
 
-	// reason is one word, most often Kubernetes' own: ImagePullBackOff, CrashLoopBackOff,
-	// Unschedulable, ProgressDeadlineExceeded, FailedCreate. Missing: the object does not exist.
+	// reason is one word. Most reasons come from Kubernetes: ImagePullBackOff, CrashLoopBackOff,
+	// Unschedulable, ProgressDeadlineExceeded, FailedCreate. The reason Missing means that the object
+	// does not exist.
 	// +kubebuilder:example=`ImagePullBackOff`
 	// +optional
 	Reason string `json:"reason,omitempty"`

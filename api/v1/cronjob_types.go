@@ -45,7 +45,7 @@ type CronJob struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// suspend stops future runs. An active run ends as usual. If the schedule has seconds, an active run gets SIGTERM, because its pod ends.
+	// suspend stops future runs. An active run continues. But if the schedule has seconds, an active run gets SIGTERM, because its pod is stopped.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional

@@ -258,9 +258,9 @@ type Defaults struct {
 	SchedulingFields `json:",inline"`
 }
 
-// NetworkPolicy limits who may connect to a component's pods: the components that depend on it or
-// call it, on its ports. A component with a nodePort, a load balancer or an ingress accepts
-// connections from anywhere.
+// NetworkPolicy lets only the components that depend on a component, or call it, connect to the
+// component's pods, and only to its ports. A component with a nodePort, a load balancer or an
+// ingress accepts connections from anywhere.
 type NetworkPolicy struct {
 	// enabled creates a NetworkPolicy for each component.
 	// +kubebuilder:default=false
@@ -309,8 +309,8 @@ type Rollout struct {
 	// +optional
 	Order RolloutOrder `json:"order,omitempty"`
 
-	// restartOnChange restarts pods, except those of databases, when a Secret or ConfigMap of yours
-	// that they use changes. Default: false.
+	// restartOnChange restarts pods when a Secret or ConfigMap that you created, and that the pods use,
+	// changes. Pods of databases are not restarted. Default: false.
 	// +kubebuilder:example=`true`
 	// +optional
 	// +nullable

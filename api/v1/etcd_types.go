@@ -25,7 +25,7 @@ type Etcd struct {
 	Kind string `json:"kind,omitempty"`
 
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept.
-	// With an even number one member more runs. If replicas is not set, a HorizontalPodAutoscaler or `kubectl
+	// If the number is even, one more member runs. If replicas is not set, a HorizontalPodAutoscaler or `kubectl
 	// scale` may set the number in the EtcdCluster. Default: 3 for a new cluster; a running cluster keeps its
 	// number.
 	// +kubebuilder:validation:Minimum=0
@@ -35,8 +35,8 @@ type Etcd struct {
 	// +nullable
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
-	// version is the tag. Default: the built-in image.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
+	// has neither, the tag is v and the version. Default: the built-in image.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`

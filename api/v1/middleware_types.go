@@ -29,7 +29,7 @@ type Middleware struct {
 	// +nullable
 	Kind *intstr.IntOrString `json:"kind,omitempty"`
 
-	// version is the tag of the built-in image; uuc has none. Default: the tag of this operator release.
+	// version is the tag of the built-in image; uuc has no built-in image. Default: the tag of this operator release.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`
 	// +kubebuilder:example=`v20240101`
@@ -94,8 +94,8 @@ type ThirdParty struct {
 // MySQL is the relational database.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replica) || self.replica <= 5",fieldPath=".replica",message="must be at most 5"
-// +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !has(self.kind) || self.kind == 1 || self.kind == 'StatefulSet'",fieldPath=".kind",message="must be StatefulSet with replica above 1 and with replication"
-// +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !(has(self.image) && self.image.matches('(^|/)[^/:@]*mariadb[^/:@]*([:@][^/]*)?$|:v?([0-7]|8[.][0-3])([.@-][^/]*)?$') || has(self.version) && self.version.matches('^v?([0-7]|8[.][0-3])([.-].*)?$') || has(self.serverVersion) && self.serverVersion.matches('^([0-7][.]|8[.][0-3]$|1[0-9][.])'))",fieldPath=".replica",message="above 1, or with replication, image, version and serverVersion must be of MySQL 8.4 or newer: MariaDB and older servers can lose acknowledged transactions"
+// +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !has(self.kind) || self.kind == 1 || self.kind == 'StatefulSet'",fieldPath=".kind",message="must be StatefulSet if replica is above 1 or replication is set"
+// +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !(has(self.image) && self.image.matches('(^|/)[^/:@]*mariadb[^/:@]*([:@][^/]*)?$|:v?([0-7]|8[.][0-3])([.@-][^/]*)?$') || has(self.version) && self.version.matches('^v?([0-7]|8[.][0-3])([.-].*)?$') || has(self.serverVersion) && self.serverVersion.matches('^([0-7][.]|8[.][0-3]$|1[0-9][.])'))",fieldPath=".replica",message="with replica above 1, or with replication, the fields image, version and serverVersion must be of MySQL 8.4 or newer: MariaDB and older servers can lose acknowledged transactions"
 // +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !(has(oldSelf.replica) && oldSelf.replica > 1 || has(oldSelf.replication)) || (has(self.name) ? self.name : 'mysql-dataservice') == (has(oldSelf.name) ? oldSelf.name : 'mysql-dataservice')",fieldPath=".name",message="may not be changed with replica above 1 or with replication: under another name mysql starts without its data"
 // +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.primary) || !has(self.replica) || self.replica == 0 || self.replication.primary < self.replica",fieldPath=".replication.primary",message="must be the ordinal of a member, below replica"
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.matches('^mysql://[^/]+/?$')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port, without the name of a schema"
@@ -166,8 +166,8 @@ type MySQL struct {
 	// +nullable
 	Databases []DatabaseName `json:"databases,omitempty"`
 
-	// users are accounts in addition to the services' own. The Secret <name>-users holds the password of
-	// each under its name. Removing an entry does not drop the account.
+	// users are accounts in addition to the services' own. The Secret <name>-users has a key with the name
+	// of each account, whose value is the password. Removing an entry does not drop the account.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[{name: reporter, databases: [reports]}]`
 	// +listType=map

@@ -43,7 +43,7 @@ type MongoDB struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// image of mongod, with its tag. It must contain the version that version names. Default: the image of MongoDB's operator for that version.
+	// image of mongod, with its tag. It must contain the version in the field version. Default: the image of MongoDB's operator for that version.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/mongodb-community-server:8.0.12-ubi9`

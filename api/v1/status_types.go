@@ -15,7 +15,7 @@ const (
 	PhasePending Phase = "Pending"
 	// PhaseCreating: components start for the first time.
 	PhaseCreating Phase = "Creating"
-	// PhaseRunning: everything declared is ready.
+	// PhaseRunning: every declared component is ready.
 	PhaseRunning Phase = "Running"
 	// PhaseUpdating: a change of the spec is being rolled out.
 	PhaseUpdating Phase = "Updating"
@@ -38,7 +38,8 @@ const (
 // The conditions of a DataService. Reconciling and Stalled follow kstatus
 // (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): present only while true.
 const (
-	// ConditionReady is True when every declared component is ready as declared.
+	// ConditionReady is True while every declared component is ready, and the DataService is not failed, being deleted, hibernated or switching
+	// its database.
 	ConditionReady = "Ready"
 	// ConditionProgressing is True while components are being created, updated or removed.
 	ConditionProgressing = "Progressing"
@@ -61,7 +62,7 @@ const (
 	ConditionStalled = "Stalled"
 )
 
-// ConditionRestored is True while spec.mysql.restoreFrom is set and the restore had warnings. Its message has them.
+// ConditionRestored is True while spec.mysql.restoreFrom is set and the restore had warnings. Its message lists the warnings.
 const ConditionRestored = "Restored"
 
 // ConditionImported is True when the database is a copy of the server in spec.mysql.importFrom. Its message has the progress of the copy.
@@ -213,15 +214,15 @@ type DataServiceStatus struct {
 	Message string `json:"message,omitempty"`
 
 	// conditions are Ready, Progressing, Degraded and Paused. Reconciling and Stalled are present only while true. BackupHealthy
-	// is present with mysql.backup, Recoverable with its pointInTime, and DatabaseSwitch while mysql.name is not the database in
-	// use.
+	// is present with mysql.backup, Recoverable with mysql.backup.pointInTime, and DatabaseSwitch while mysql.name is not the
+	// database in use.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllReady}]`
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// history has the latest generation of the spec that was kept, and the latest that was ready. Absent
+	// history has the latest generation of the spec that was kept, and the latest generation that was ready. Absent
 	// until the spec changes under an operator of version 0.3.0 or newer.
 	// +kubebuilder:example=`{generation: 7, readyGeneration: 6}`
 	// +optional

@@ -125,11 +125,11 @@ func replicationViolations() map[string][]violation {
 		"must be at most 5": {
 			{field: ".replica", value: "{replica: 6}"},
 		},
-		"must be StatefulSet with replica above 1 and with replication": {
+		"must be StatefulSet if replica is above 1 or replication is set": {
 			{field: ".kind", value: "{replica: 2, kind: Deployment}"}, {field: ".kind", value: "{replication: {}, kind: 2}"},
 			{field: ".kind", value: "{replica: 3, kind: 3, thirdParty: {url: 'mysql://a'}}"},
 		},
-		"above 1, or with replication, image, version and serverVersion must be of MySQL 8.4 or newer: MariaDB and older servers can lose acknowledged transactions": {
+		"with replica above 1, or with replication, the fields image, version and serverVersion must be of MySQL 8.4 or newer: MariaDB and older servers can lose acknowledged transactions": {
 			{field: ".replica", value: "{replica: 2, image: 'mariadb:11.4'}"}, {field: ".replica", value: "{replication: {}, image: 'a.example.com/b/my-mariadb-galera@sha256:abc'}"},
 			{field: ".replica", value: "{replica: 2, image: 'mysql:8.0.36'}"}, {field: ".replica", value: "{replication: {}, image: 'a/mysql:5.7'}"},
 			{field: ".replica", value: "{replica: 3, version: '8.0'}"}, {field: ".replica", value: "{replica: 3, version: 8.3.0-debian}"},

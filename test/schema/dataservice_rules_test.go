@@ -69,7 +69,7 @@ func violations() map[string][]violation {
 			{value: "{}"},
 			{value: "{claim: {name: a}, s3: {endpoint: 'https://a', bucket: abc, credentialsSecret: {name: a}}}"},
 		},
-		"must be set where encryption is: a check has to open the backup": {
+		"must be set if encryption is set: a check has to open the backup": {
 			{field: ".verify.identitySecret", value: "{destination: {claim: {name: a}}, encryption: {recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}, verify: {schedule: '@weekly'}}"},
 		},
 		"needs a mysql with a volume in the cluster: kind StatefulSet or Deployment": {

@@ -13,13 +13,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=dbk,categories=all
-// +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`,description="The resource whose data it has"
+// +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`,description="The resource that was backed up"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The backup in the store"
-// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.status.size`,description="What it takes in the store"
+// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.status.size`,description="The size of the backup in the store"
 // +kubebuilder:printcolumn:name="Tables",type=integer,JSONPath=`.status.tables`
 // +kubebuilder:printcolumn:name="Took",type=string,JSONPath=`.status.duration`
-// +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completedAt`,description="How old the backup is"
+// +kubebuilder:printcolumn:name="Completed",type=date,JSONPath=`.status.completedAt`,description="The age of the backup"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be letters, digits and '-', 63 characters at most: the Job has the same name"
@@ -114,7 +114,7 @@ const (
 	PhasePending Phase = "Pending"
 	// PhaseRunning: the Job is running.
 	PhaseRunning Phase = "Running"
-	// PhaseSucceeded: the store holds the backup, its manifest included.
+	// PhaseSucceeded: the store holds the backup, including its manifest.
 	PhaseSucceeded Phase = "Succeeded"
 	// PhaseFailed: there is no backup, or no restored database; the message has the reason. Create another resource to try again.
 	PhaseFailed Phase = "Failed"
@@ -139,7 +139,7 @@ const (
 	ReasonRunning = "Running"
 	// ReasonSourceNotFound: the resource does not exist, or declares no backup.
 	ReasonSourceNotFound = "SourceNotFound"
-	// ReasonJobConflict: a Job of that name exists and has another owner.
+	// ReasonJobConflict: a Job with the name of the resource's Job exists, but has another owner.
 	ReasonJobConflict = "JobConflict"
 	// ReasonJobDeleted: the Job was deleted before it ended.
 	ReasonJobDeleted = "JobDeleted"
@@ -147,7 +147,7 @@ const (
 	ReasonCopied = "Copied"
 	// ReasonJobFailed: the Job failed, and its pod reported no reason.
 	ReasonJobFailed = "JobFailed"
-	// ReasonResultLost: the Job succeeded, and its pod was deleted before the operator read the result.
+	// ReasonResultLost: the Job succeeded, but its pod was deleted before the operator read the result.
 	ReasonResultLost = "ResultLost"
 	// ReasonPodNotStarting: the pod of the Job does not start.
 	ReasonPodNotStarting = "PodNotStarting"
@@ -221,12 +221,12 @@ type DataBackupStatus struct {
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
 
-	// tables is the number of tables in the backup; for a RedisCluster, of shards. Absent for an EtcdCluster.
+	// tables is the number of tables in the backup; for a RedisCluster, the number of shards. Absent for an EtcdCluster.
 	// +kubebuilder:example=`42`
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
 
-	// rows is the number of rows of all tables in the backup; for an EtcdCluster or a RedisCluster, of keys.
+	// rows is the number of rows of all tables in the backup; for an EtcdCluster or a RedisCluster, the number of keys.
 	// +kubebuilder:example=`120000`
 	// +optional
 	Rows int64 `json:"rows,omitempty"`
@@ -248,12 +248,12 @@ type DataBackupStatus struct {
 	Position *Position `json:"position,omitempty"`
 
 	// warnings are limits of a backup that succeeded, such as tables that no snapshot covers.
-	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same moment as the others]`
+	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same point in time as the other tables]`
 	// +listType=atomic
 	// +optional
 	Warnings []string `json:"warnings,omitempty"`
 
-	// conditions are Ready, and Reconciling and Stalled only while true.
+	// conditions are Ready, Reconciling and Stalled. Reconciling and Stalled are present only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Succeeded}]`
 	// +listType=map
 	// +listMapKey=type

@@ -86,7 +86,8 @@ type DataRestoreStatus struct {
 	// +optional
 	ServerVersion string `json:"serverVersion,omitempty"`
 
-	// restoredTo is the moment of the last restored transaction: of the archive, or the start of the backup.
+	// restoredTo is the time of the last transaction that was restored from the archive. Without an archive, restoredTo is the time when the backup
+	// started.
 	// +kubebuilder:example=`"2026-01-02T15:29:59Z"`
 	// +optional
 	RestoredTo *metav1.Time `json:"restoredTo,omitempty"`
@@ -107,12 +108,12 @@ type DataRestoreStatus struct {
 	Loses *Loss `json:"loses,omitempty"`
 
 	// warnings are limits of the backup, such as tables that no snapshot covers.
-	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same moment as the others]`
+	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same point in time as the other tables]`
 	// +listType=atomic
 	// +optional
 	Warnings []string `json:"warnings,omitempty"`
 
-	// conditions are Ready, and Reconciling and Stalled only while true.
+	// conditions are Ready, Reconciling and Stalled. Reconciling and Stalled are present only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Prepared}]`
 	// +listType=map
 	// +listMapKey=type
@@ -120,14 +121,14 @@ type DataRestoreStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Loss describes the data that was committed in the running database after the moment of the restore.
+// Loss describes the data that was committed in the running database after the point in time to which the backup was restored.
 type Loss struct {
 	// summary describes the loss in a few words. Transactions after countedTo are lost in addition.
 	// +kubebuilder:example=`12 transactions since 2026-01-02T15:30:01Z`
 	Summary string `json:"summary"`
 
-	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end, because
-	// transactions until the switch are lost, too.
+	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end of the loss, because all
+	// transactions until the switch are lost.
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
 	Accept string `json:"accept,omitempty"`

@@ -8,20 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DataRestore restores a backup to a new volume, next to the running database, and checks it. A DataRestore never
-// changes or switches the running database. Without databaseName it is a rehearsal, and its volume is deleted with
-// the resource. With databaseName the volume is kept, and a person can switch the DataService to the restored
-// database, and back in the same way.
+// DataRestore restores a backup to a new volume, next to the running database, and checks the restored database. A
+// DataRestore never changes or switches the running database. Without databaseName it is a rehearsal, and its volume
+// is deleted with the resource. With databaseName the volume is kept, and a person can switch the DataService to the
+// restored database, and back in the same way.
 //
 // +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=drs,categories=all
-// +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`,description="The resource whose data it is"
+// +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.of.name`,description="The resource that was backed up"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Backup",type=string,JSONPath=`.status.id`,description="The backup in the store"
-// +kubebuilder:printcolumn:name="Restored-To",type=string,JSONPath=`.status.restoredTo`,description="Everything that was committed before is there"
-// +kubebuilder:printcolumn:name="Would-Lose",type=string,JSONPath=`.status.loses.summary`,description="What the running database has beyond that"
+// +kubebuilder:printcolumn:name="Restored-To",type=string,JSONPath=`.status.restoredTo`,description="The restored database has all transactions that were committed before this time"
+// +kubebuilder:printcolumn:name="Would-Lose",type=string,JSONPath=`.status.loses.summary`,description="The data of the running database that the restored database lacks"
 // +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.status.claim`,description="The volume with the restored database"
 // +kubebuilder:printcolumn:name="Took",type=string,JSONPath=`.status.duration`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
@@ -55,7 +55,7 @@ type DataRestoreList struct {
 // DataRestoreSpec selects the backup to restore.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.toPosition) || !has(self.toTime)",fieldPath=".toPosition",message="may not be set together with toTime: give one of them"
-// +kubebuilder:validation:XValidation:rule="!has(self.toPosition) || self.backup != 'latest'",fieldPath=".backup",message="must be the ID of a backup when toPosition is set: a position is of one log"
+// +kubebuilder:validation:XValidation:rule="!has(self.toPosition) || self.backup != 'latest'",fieldPath=".backup",message="must be the ID of a backup when toPosition is set: a position is valid in one log only"
 type DataRestoreSpec struct {
 	// of names the data. The store of its backups is in spec.mysql.backup of the DataService.
 	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
@@ -69,7 +69,7 @@ type DataRestoreSpec struct {
 	// +optional
 	Backup string `json:"backup,omitempty"`
 
-	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
+	// toTime is the point in time up to which the archive is replayed, or latest. Default: the time of the backup.
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`
 	// +kubebuilder:example=`"2026-01-02T15:30:00Z"`
@@ -78,7 +78,7 @@ type DataRestoreSpec struct {
 	ToTime string `json:"toTime,omitempty"`
 
 	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. If toTime is ambiguous,
-	// the message of the restore names the position. backup must be an ID, because a position is valid in one log only.
+	// the message of the restore names the possible positions. backup must be an ID, because a position is valid in one log only.
 	// +kubebuilder:validation:MaxLength=280
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-A-Za-z0-9._]*:[0-9]{1,19}$`
 	// +kubebuilder:example=`binlog.000002:1234`
@@ -163,12 +163,12 @@ const (
 	PhaseValidating Phase = "Validating"
 	// PhaseBuilding: a server loads the backup into the new volume.
 	PhaseBuilding Phase = "Building"
-	// PhaseReplaying: the server applies the archived transactions after the backup.
+	// PhaseReplaying: the server applies the archived transactions that were committed after the backup.
 	PhaseReplaying Phase = "Replaying"
 	// PhaseChecking: tables, rows and accounts are checked.
 	PhaseChecking Phase = "Checking"
-	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status has the loss that a switch to the restored database
-	// causes.
+	// PhasePrepared: the restored database is on its volume, and no server uses the volume. The status describes the loss that a switch to the
+	// restored database causes.
 	PhasePrepared Phase = "Prepared"
 )
 

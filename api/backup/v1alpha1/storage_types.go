@@ -20,7 +20,7 @@ type AutoGrow struct {
 	// +nullable
 	At string `json:"at,omitempty"`
 
-	// by is the share of its size by which the volume grows. Default: 20%.
+	// by is the growth of the volume in one step, as a share of the volume's size. Default: 20%.
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,2}|1000)%$`
 	// +kubebuilder:example=`50%`
 	// +optional

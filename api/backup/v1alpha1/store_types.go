@@ -50,7 +50,7 @@ type ClusterBackup struct {
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and into the pod of the archive. The container
-	// that does the work is called backup. The init container agent brings the agent.
+	// that does the work is called backup. The init container called agent copies the agent's program into the pod.
 	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
 	// +optional
 	// +nullable
@@ -194,7 +194,7 @@ type S3 struct {
 	CASecret *SecretName `json:"caSecret,omitempty"`
 }
 
-// StoreEncryption selects the encryption that a store applies to objects. The store can read them.
+// StoreEncryption selects the encryption that a store applies to objects. The store itself can decrypt these objects.
 type StoreEncryption struct {
 	// algorithm is AES256 (with a key of the store) or KMS.
 	// +kubebuilder:default=AES256
@@ -233,8 +233,8 @@ type BackupClaim struct {
 
 // BackupEncryption selects the keys that open encrypted backups.
 type BackupEncryption struct {
-	// recipients are public keys of age. Each of the private keys opens a backup. The cluster makes backups without a
-	// private key.
+	// recipients are public keys of age. The private key of any one of them opens a backup. To make backups, the cluster
+	// needs no private key.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=100

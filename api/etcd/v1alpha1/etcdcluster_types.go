@@ -22,7 +22,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:shortName=etcd,categories=all
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Voters that are well, of those wanted"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="The healthy voters, and the wanted voters"
 // +kubebuilder:printcolumn:name="Leader",type=string,JSONPath=`.status.leader`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="The lowest version of etcd that a member runs"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
@@ -61,12 +61,12 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
 // +kubebuilder:validation:XValidation:rule="(has(self.tls) && has(self.tls.mode) ? self.tls.mode : \"Off\") == (has(oldSelf.tls) && has(oldSelf.tls.mode) ? oldSelf.tls.mode : \"Off\") || has(self.replicas) && self.replicas == 0 && has(oldSelf.replicas) && oldSelf.replicas == 0",fieldPath=".tls",message="mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Between Off and the others it may be changed only before the cluster was formed: restore a backup into a new one"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(self.image) || !self.image.matches(':v?[0-9]+[.][0-9]+[.][0-9]+([-_.+][^/:@]*)?(@.*)?$') || self.image.find(':v?[0-9]+[.][0-9]+[.][0-9]+([-_.+][^/:@]*)?(@.*)?$').find('[0-9]+[.][0-9]+[.][0-9]+') == self.version.find('^[0-9]+[.][0-9]+[.][0-9]+')",fieldPath=".image",message="the tag must have the version that the field version names: make them agree, or give the image without a tag"
-// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: existing data is never replaced. Create another cluster with restoreFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageAutoGrow) || !has(self.storage) || !isQuantity(string(self.storage)) || !isQuantity(string(self.storageAutoGrow.limit)) || !quantity(string(self.storageAutoGrow.limit)).isLessThan(quantity(string(self.storage)))",fieldPath=".storageAutoGrow",message="limit must not be below storage: a volume never shrinks"
 type EtcdClusterSpec struct {
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
-	// kept. With an even number one member more runs, because an even number survives no more losses than the
-	// next lower odd number. A HorizontalPodAutoscaler may set replicas.
+	// kept. If the number is even, one more member runs, because an even number of members survives no more
+	// losses than the next lower odd number. A HorizontalPodAutoscaler may set replicas.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9
@@ -111,8 +111,8 @@ type EtcdClusterSpec struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 
-	// version of etcd, 3.4.0 or newer. With a v before it, it is the tag of the image, unless image has a tag. An
-	// upgrade passes one minor version at a time. An older version is refused. Default: 3.6.16.
+	// version of etcd, 3.4.0 or newer. An older version is refused. The tag of the image is v and the version, unless
+	// image has a tag. An upgrade passes one minor version at a time. Default: 3.6.16.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^3\.([4-9]|[1-9][0-9]+)\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
 	// +kubebuilder:example=`3.6.16`
@@ -128,8 +128,8 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Registry string `json:"registry,omitempty"`
 
-	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
-	// version is the tag. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
+	// has neither, the tag is v and the version. Default: gcr.io/etcd-development/etcd.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`

@@ -26,7 +26,7 @@ const (
 	PhaseUpgrading Phase = "Upgrading"
 	// PhaseRecovering: a member is replaced, or the cluster is formed again from one surviving member.
 	PhaseRecovering Phase = "Recovering"
-	// PhaseDegraded: a quorum answers, and a member is unhealthy.
+	// PhaseDegraded: a quorum answers, but a member is unhealthy.
 	PhaseDegraded Phase = "Degraded"
 	// PhaseQuorumLost: no quorum answers; reads and writes fail.
 	PhaseQuorumLost Phase = "QuorumLost"
@@ -73,7 +73,7 @@ const (
 	ReasonWorking         = "Working"
 	// ReasonSpaceUsedUp: a member has raised the alarm NOSPACE, so writes fail.
 	ReasonSpaceUsedUp = "SpaceUsedUp"
-	// ReasonMembersLost: too many members have lost their data: the others cannot form a quorum.
+	// ReasonMembersLost: so many members have lost their data that the other members cannot form a quorum.
 	ReasonMembersLost = "MembersLost"
 	// ReasonCertificatesValid: no certificate expires soon.
 	ReasonCertificatesValid = "Valid"
@@ -184,8 +184,8 @@ type EtcdClusterStatus struct {
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Available, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling and
-	// Stalled are present only while true.
+	// conditions are Ready, Available, Progressing and Degraded. BackupHealthy is present with spec.backup. Reconciling
+	// and Stalled are present only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllVoting}]`
 	// +listType=map
 	// +listMapKey=type
@@ -216,7 +216,7 @@ type MemberStatus struct {
 	Ordinal int32 `json:"ordinal"`
 
 	// state is Voter (the member votes and answers), Learner (the member copies the data), Starting, Down (the
-	// member votes and does not answer), Lost (the member has lost its data) or Unknown (no pod belongs to this
+	// member votes, but does not answer), Lost (the member has lost its data) or Unknown (no pod belongs to this
 	// member).
 	// +kubebuilder:example=`Voter`
 	// +optional

@@ -76,7 +76,7 @@ type ModelBoxSpec struct {
 	// +nullable
 	Ports []compat.Port `json:"ports,omitempty"`
 
-	// rollingUpdate is the percentage of pods that may be missing during an update, and also of additional pods: 1% to 100%.
+	// rollingUpdate is the maximum percentage of missing pods during an update, and also the maximum percentage of additional pods: 1% to 100%.
 	// Default: one additional pod, and no missing pod.
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9]|[1-9][0-9]|100)%$')",message="must be a percentage from 1% to 100%"

@@ -11,11 +11,11 @@ import (
 
 // Backup configures the backups of a database, their checks, and the archive of its transactions.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.encryption) || has(self.verify.identitySecret)",fieldPath=".verify.identitySecret",message="must be set where encryption is: a check has to open the backup"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.encryption) || has(self.verify.identitySecret)",fieldPath=".verify.identitySecret",message="must be set if encryption is set: a check has to open the backup"
 type Backup struct {
 	backupv1.ClusterBackup `json:",inline"`
 
-	// pointInTime archives all transactions, so that any moment after a backup can be restored. Default: no archive.
+	// pointInTime archives all transactions, so that any point in time after a backup can be restored. Default: no archive.
 	// +kubebuilder:example=`{interval: 30s}`
 	// +optional
 	// +nullable
@@ -63,12 +63,12 @@ type BackupVerify struct {
 	IdentitySecret *backupv1.SecretName `json:"identitySecret,omitempty"`
 }
 
-// RestoreFrom selects the backup from which a new database is made, and the moment up to which the archive is replayed.
+// RestoreFrom selects the backup from which a new database is made, and the point in time up to which the archive is replayed.
 type RestoreFrom struct {
 	backupv1.ClusterRestore `json:",inline"`
 
-	// toTime is the moment up to which the archive is replayed, or latest. If backup has no ID, the newest backup before that moment is used.
-	// Default: the moment of the backup.
+	// toTime is the point in time up to which the archive is replayed, or latest. If backup is latest, the newest backup before toTime is used.
+	// Default: the time of the backup.
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`
 	// +kubebuilder:example=`"2026-01-02T15:30:00Z"`
@@ -91,8 +91,8 @@ type BackupStatus struct {
 	// +optional
 	VerifiedID string `json:"verifiedID,omitempty"`
 
-	// since is set if the members were a single server of a DataService before. It is the time when their first backup ended. Only the
-	// backups of the single server have earlier moments.
+	// since is the time when the first backup of the members ended. It is set only if the database was a single server of a DataService
+	// before. Earlier points in time can be restored only from the backups of the single server.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`

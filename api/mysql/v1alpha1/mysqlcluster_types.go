@@ -20,7 +20,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:shortName=myc,categories=all
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Members that serve or follow without lag, of those wanted"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="The members that serve or follow without lag, and the wanted members"
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="The lowest version of MySQL that a member runs"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
@@ -57,10 +57,10 @@ type MySQLClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.primary) || !has(self.replicas) || self.replicas == 0 || self.replication.primary < self.replicas",fieldPath=".replication.primary",message="must be the ordinal of a member, below replicas"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.image) || !has(self.image) || !oldSelf.image.matches(':v?9([.@-][^/]*)?$') || !self.image.matches(':v?8[.@-][^/]*$')",fieldPath=".image",message="may not go back from MySQL 9 to MySQL 8: an older server cannot read the data"
-// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the MySQLCluster is created: data that is there is never replaced. Create another one with it"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the MySQLCluster is created: existing data is never replaced. Create another MySQLCluster with restoreFrom"
 type MySQLClusterSpec struct {
 	// replicas is the number of members: 0 to 5. 0 parks the database: no pod runs, and the data is kept. With 1
-	// there is no copy. With 3 or more, two replicas acknowledge transactions; others only serve reads.
+	// there is no copy. With 3 or more, two replicas acknowledge transactions; further replicas only serve reads.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=5
@@ -73,7 +73,7 @@ type MySQLClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)[^/:@]*mariadb[^/:@]*([:@][^/]*)?$')",message="MariaDB is refused: a query that is killed there acknowledges a transaction that no other member has. Give an image of MySQL 8.4 or newer, or run MariaDB as the one pod of spec.mysql of a DataService"
-	// +kubebuilder:validation:XValidation:rule="!self.matches(':v?([0-7]|8[.][0-3])([.@-][^/]*)?$')",message="MySQL 8.4 or newer is needed, because older servers lack what keeps acknowledged transactions safe: give an image of 8.4 or newer. To bring data of an older one along, restore a dump of it"
+	// +kubebuilder:validation:XValidation:rule="!self.matches(':v?([0-7]|8[.][0-3])([.@-][^/]*)?$')",message="MySQL 8.4 or newer is needed, because older servers lack what keeps acknowledged transactions safe: give an image of 8.4 or newer. To keep the data of an older server, restore a dump of that server"
 	// +kubebuilder:example=`registry.example.com/library/mysql:8.4.9`
 	// +optional
 	// +nullable

@@ -42,7 +42,7 @@ type User struct {
 
 // Replication configures which member may be the primary, and when.
 type Replication struct {
-	// whenAlone is Write (the primary accepts writes without a copy, after the operator recorded this; no other member can be
+	// whenAlone is Write (the operator records that no copy exists, and then the primary accepts writes; no other member can be
 	// promoted until a copy has caught up) or Block (commits wait until a copy acknowledges).
 	// +kubebuilder:default=Write
 	// +kubebuilder:validation:Enum=Write;Block
@@ -110,7 +110,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || !has(self.size) || !isQuantity(string(self.size)) || !isQuantity(string(self.autoGrow.limit)) || !quantity(string(self.autoGrow.limit)).isLessThan(quantity(string(self.size)))",fieldPath=".autoGrow",message="limit must not be below size: a volume never shrinks"
 type Storage struct {
 	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member whose
-	// data is copied again needs room for the data twice.
+	// data is copied again needs room for two copies of the data.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Phase sums a MySQLCluster up in one word.
+// Phase is one word for the state of a MySQLCluster.
 type Phase string
 
 // The phases of a MySQLCluster.
@@ -26,7 +26,7 @@ const (
 	PhaseSwitching Phase = "Switching"
 	// PhaseRecovering: a lost primary is replaced, or the data of a member is copied again.
 	PhaseRecovering Phase = "Recovering"
-	// PhaseDegraded: the primary accepts writes, and a member is unhealthy.
+	// PhaseDegraded: the primary accepts writes, but a member is unhealthy.
 	PhaseDegraded Phase = "Degraded"
 	// PhaseUnavailable: no primary accepts writes.
 	PhaseUnavailable Phase = "Unavailable"
@@ -82,7 +82,7 @@ const (
 	ReasonMembersNotWell    = "MembersNotWell"
 	ReasonWorking           = "Working"
 	ReasonWaitingForConsent = "WaitingForConsent"
-	// ReasonForeignVolume: a volume has data of another member, or without a mark.
+	// ReasonForeignVolume: a volume has data of another member, or data without a mark.
 	ReasonForeignVolume = "ForeignVolume"
 	// ReasonSetAside: a member's former data is kept on its volume, because the primary lacks a part of that data.
 	ReasonSetAside = "SetAside"
@@ -147,8 +147,8 @@ type MySQLClusterStatus struct {
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// voters are the pods whose copies acknowledge. Each acknowledged transaction is on one of these copies, which can
-	// become the primary. Empty: the primary has no such copy.
+	// voters are the pods whose copies acknowledge transactions. Each acknowledged transaction is on at least one of these
+	// pods, and only one of these pods can become the primary. Empty: the primary has no such copy.
 	// +kubebuilder:example=`[my-database-1, my-database-2]`
 	// +listType=atomic
 	// +optional
@@ -202,9 +202,8 @@ type MySQLClusterStatus struct {
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Available, Redundant, Progressing and Degraded, with spec.backup BackupHealthy, and
-	// with spec.backup.pointInTime Recoverable. Quarantined, Reconciling and Stalled are present only while
-	// true.
+	// conditions are Ready, Available, Redundant, Progressing and Degraded. BackupHealthy is present with spec.backup, and
+	// Recoverable with spec.backup.pointInTime. Quarantined, Reconciling and Stalled are present only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllFollow}]`
 	// +listType=map
 	// +listMapKey=type

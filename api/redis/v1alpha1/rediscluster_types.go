@@ -22,7 +22,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:shortName=rec,categories=all
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="Pods that are ready and do their part, of those wanted"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`,description="The pods that are ready and work in the cluster, and the wanted pods"
 // +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.status.slots`,description="Hash slots that are served, of 16384"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the operator is doing, or what is wrong"
@@ -59,7 +59,7 @@ type RedisClusterList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.persistentVolumeClaimName) ? self.pod[0].volumes.persistentVolumeClaimName : \"\") == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.persistentVolumeClaimName) ? oldSelf.pod[0].volumes.persistentVolumeClaimName : \"\")",fieldPath=".pod",message="pod[0].volumes.persistentVolumeClaimName may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
 // +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.type) && self.pod[0].volumes.type == 'nfs') == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.type) && oldSelf.pod[0].volumes.type == 'nfs')",fieldPath=".pod",message="pod[0].volumes.type may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
 // +kubebuilder:validation:XValidation:rule="(has(self.credentialsSecret) ? self.credentialsSecret : \"\") == (has(oldSelf.credentialsSecret) ? oldSelf.credentialsSecret : \"\")",fieldPath=".credentialsSecret",message="may not be changed: nodes with different passwords could not replicate from each other"
-// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: existing data is never replaced. Create another cluster with restoreFrom"
 type RedisClusterSpec struct {
 	// replicas is the number of all pods. With 6 or more, each shard has a master and a replica, so the number
 	// of shards is half of replicas; with an odd number, the first shard has a second replica. With 3 to 5 there

@@ -71,7 +71,7 @@ const (
 	ReasonNotRedundant   = "NotRedundant"
 	ReasonSlotsNotServed = "SlotsNotServed"
 	ReasonWorking        = "Working"
-	// ReasonRefuses: a server runs and refuses writes or connections: its disk or memory is full, or maxclients is reached.
+	// ReasonRefuses: a server runs, but refuses writes or connections: its disk or memory is full, or maxclients is reached.
 	ReasonRefuses = "Refuses"
 	// ReasonStepFails: a step fails repeatedly, and is skipped for a while.
 	ReasonStepFails = "StepFails"
@@ -158,8 +158,8 @@ type RedisClusterStatus struct {
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling, Stalled, SpecIgnored and Colocated
-	// are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
+	// conditions are Ready, Progressing and Degraded. BackupHealthy is present with spec.backup. Reconciling, Stalled, SpecIgnored and
+	// Colocated are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	// +listType=atomic

@@ -16,7 +16,7 @@ import (
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
 // +kubebuilder:resource:shortName=ct,categories=all
 // +kubebuilder:printcolumn:name="Spec",type=string,JSONPath=`.spec.cronSpec`,description="The schedule"
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`,description="Runs side by side"
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`,description="The number of parallel runs"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -51,7 +51,7 @@ type CronTabList struct {
 // +kubebuilder:validation:XValidation:rule="self.cronSpec.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.failedJobsHistoryLimit)",fieldPath=".failedJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
 type CronTabSpec struct {
 	// cronSpec is the schedule in cron syntax: minute, hour, day, month, day of the week. An additional first field is the second. If the
-	// second is not 0, pods run all the time, and start command at each tick.
+	// second is not 0, pods run all the time, and start the program in the field command at each tick.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4,5})$')",message="must have five fields, or six with the second first, or be a name such as @daily; a time zone belongs to timeZone"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^((.*[ ,-])?[0-9]{3,}.*|([^ ]+ +)?([^ ]*[,-])?([6-9][0-9])([,/-][^ ]*)?( +[^ ]+){4,5}|[^ ]+ +([^ ]+ +)?([^ ]*[,-])?(2[4-9]|[3-9][0-9])([,/-][^ ]*)?( +[^ ]+){3}|([^ ]+ +){2,3}([^ ]*[,-])?(00?|3[2-9]|[4-9][0-9])([,/-][^ ]*)?( +[^ ]+){2}|([^ ]+ +){3,4}([^ ]*[,-])?(00?|1[3-9]|[2-9][0-9])([,/-][^ ]*)? +[^ ]+|([^ ]+ +){4,5}([^ ]*[,-])?(0?[7-9]|[1-9][0-9])([,/-][^ ]*)?)$')",message="must have numbers in bounds: second and minute 0-59, hour 0-23, day 1-31, month 1-12, day of the week 0-6"

@@ -207,7 +207,7 @@ func TestBackup(t *testing.T) {
 	}
 	done := is(backupv1.PhaseSucceeded, "the store holds backup 20260102T150405Z-0a1b2c3d")
 	done.Status.ID, done.Status.Size, done.Status.Tables, done.Status.Rows, done.Status.Duration = "20260102T150405Z-0a1b2c3d", "12.4 MiB", 42, 120000, "5s"
-	done.Status.Warnings = []string{"table app.log has the engine MyISAM: it is not of the same moment as the others"}
+	done.Status.Warnings = []string{"table app.log has the engine MyISAM: it is not of the same point in time as the other tables"}
 	event := func(kind string, b *backupv1.DataBackup) any { return map[string]any{"type": kind, "object": b} }
 	for name, c := range map[string]struct {
 		code int

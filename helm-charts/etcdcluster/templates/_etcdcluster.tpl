@@ -102,7 +102,7 @@ data:
   {{ $pod | quote }}: {{ $position | quote }}
   {{- end }}
   {{- if and .root.Values.restoreFrom .root.Values.formed }}
-  {{- /* Pods read this key as a file: it ends all restores. */}}
+  {{- /* Pods read this key as a file. Once the file exists, no pod restores the backup. */}}
   formed: "true"
   {{- end }}
 {{- end }}

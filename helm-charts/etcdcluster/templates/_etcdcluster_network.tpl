@@ -27,8 +27,8 @@ spec:
 {{- end }}
 
 {{- /*
-Without TLS, a client of the members' port can act as a member. So only the cluster's own pods may always connect. With
-TLS, the operator may connect, too, because it checks the certificates.
+Without TLS, a client of the members' port can act as a member, so only the cluster's own pods may connect. With TLS, the
+operator may also connect, because it checks the certificates.
 */}}
 {{- define "etcdcluster.networkPolicy" }}
 {{- $v := .root.Values }}

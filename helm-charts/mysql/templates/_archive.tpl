@@ -1,8 +1,8 @@
 {{- /*
 Renders the Deployment of the archive. Its pod reads the server's binary log continuously. The archive is a separate
 workload, so a change of it does not restart the server, and the server does not have the store's credentials. The pod is
-stateless: its position is in the store. It is ready while the latest moments can be restored. Its termination message has
-the cause of its end.
+stateless: its position is in the store. It is ready while the latest transactions can be restored. Its termination message
+has the cause of its end.
 */}}
 {{- define "mysql.archive" }}
 {{- $c := .component }}

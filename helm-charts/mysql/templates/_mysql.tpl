@@ -15,7 +15,7 @@
 {{- $cnf := .Files.Get "files/my.cnf" | replace "@port@" (toString $c.listen) | replace "@bufferPool@" (get $v.bufferPools $v.size | default "768M") }}
 {{- /* MySQL 8.0 and later refuse to start with an SQL mode that they lack. */}}
 {{- if ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 }}{{ $cnf = replace "NO_AUTO_CREATE_USER," "" $cnf }}{{ end }}
-{{- /* Restores to any moment need the binary log. */}}
+{{- /* Restores to any point in time need the binary log. */}}
 {{- $binlog := "" }}
 {{- if include "mysql.pointInTime" $v }}
 {{- $days := get $v.backup.pointInTime "daysOnServer" | default 3 | int }}

@@ -71,7 +71,7 @@ change of these files restarts nothing.
       (dict "name" "d3os-tls" "secret" (dict "secretName" ($v.tlsSecret | default (print .name "-member-tls")) "defaultMode" 288 "items" $files))
       (dict "name" "d3os-databases" "configMap" (dict "name" (print .name "-databases")))
       (dict "name" "d3os-users" "secret" (dict "secretName" ($v.usersSecret | default (print .name "-users")) "defaultMode" 288 "optional" true)))) }}
-{{- /* A member without a server is alive, and may wait for a ticket for any time: so the probe only checks the agent. */}}
+{{- /* A member without a server is alive, and may wait for a ticket without a limit. So the probe checks only the agent. */}}
 {{- $live := dict "httpGet" (dict "path" "/livez" "port" 3308) }}
 {{- $_ := set . "handlers" (dict "startup" $live "readiness" (dict "httpGet" (dict "path" "/readyz" "port" 3308)) "liveness" $live) }}
 {{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given" $v.agentImage) "imagePullPolicy" "IfNotPresent"

@@ -51,8 +51,8 @@ voter. It has a certificate that only permits reads, and the password of replica
 
 {{- /*
 Renders the Deployment of the archive. Its pod reads the log of a voter continuously, and archives the transactions that no
-failover can lose. The pod is stateless: its position is in the store. It is ready while the latest moments can be
-restored. Its termination message has the cause of its end.
+failover can lose. The pod is stateless: its position is in the store. It is ready while the latest transactions can
+be restored. Its termination message has the cause of its end.
 */}}
 {{- define "mysqlcluster.archive" }}
 {{- $c := .component }}

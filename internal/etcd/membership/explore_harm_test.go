@@ -81,7 +81,7 @@ var harms = map[string]struct {
 		}
 		return Decide(want, view)
 	}, budget{}, "is deleted, and has the data of member", 0, "the pod is asked again"},
-	"it waits for ever": {func(want Want, view View) Decision {
+	"it never stops waiting": {func(want Want, view View) Decision {
 		d := Decide(want, view)
 		if len(d.Steps) > 0 && d.Steps[0].Action == ActionPromote {
 			d.Steps = nil
@@ -89,8 +89,8 @@ var harms = map[string]struct {
 		return d
 	}, budget{}, "comes to rest", 0, ""},
 	"the agent does not compare how far the data went": {Decide, budget{faults: 1}, "lacks what it has acknowledged", oddPast, "how far the data went"},
-	"the plan does not keep what lives":                {Decide, budget{faults: 1}, "the plan takes the pod of voter", oddRecord, "the live set"},
-	"pods whose claims are being deleted are finished off": {func(want Want, view View) Decision {
+	"the plan does not keep the pods of the live set":  {Decide, budget{faults: 1}, "the plan takes the pod of voter", oddRecord, "the live set"},
+	"it deletes pods whose claims are being deleted": {func(want Want, view View) Decision {
 		for i := range view.Claims {
 			for j := range view.Pods {
 				if p := &view.Pods[j]; p.Ordinal == view.Claims[i].Ordinal && view.Claims[i].Terminating && p.Answer == nil && !p.Terminating {
@@ -100,8 +100,8 @@ var harms = map[string]struct {
 		}
 		return Decide(want, view)
 	}, budget{faults: 2}, "goes with its claim", oddClaims, "the claim is asked again"},
-	"a pod is replaced late, whose claim is not asked again": {Decide, budget{faults: 1, changes: 1, stale: 1}, "goes with its claim", oddClaims, "the claim is asked again"},
-	"it believes the name in the alarm": {func(want Want, view View) Decision {
+	"a delayed step replaces a pod without reading its claim again": {Decide, budget{faults: 1, changes: 1, stale: 1}, "goes with its claim", oddClaims, "the claim is asked again"},
+	"it trusts the member's name in the alarm": {func(want Want, view View) Decision {
 		c := newCluster(want, view)
 		for _, alarm := range c.alarms {
 			if s := c.member(alarm.Member); s != nil && len(c.voters) == 3 {
@@ -118,22 +118,22 @@ var harms = map[string]struct {
 		}
 		return Decide(want, view)
 	}, budget{faults: 1}, "comes to rest with an alarm", oddCorrupt, ""},
-	"it does not ask whether others run the template": {func(want Want, view View) Decision {
+	"it does not check whether other pods run the template": {func(want Want, view View) Decision {
 		for i := range view.Pods {
 			view.Pods[i].Revision = ""
 		}
 		return Decide(want, view)
 	}, budget{changes: 2}, "could come back", oddTemplate, ""},
-	"it takes a container that never started for one that keeps ending": {func(want Want, view View) Decision {
+	"it mistakes a container that never started for a container that keeps exiting": {func(want Want, view View) Decision {
 		for i := range view.Pods {
 			p := &view.Pods[i]
 			p.Revision, p.Crashing = "", p.Crashing || p.NotReadyFor > 0
 		}
 		return Decide(want, view)
 	}, budget{changes: 2}, "could come back", oddImage, ""},
-	"it believes that a member answers at the address of its pod": {Decide, budget{faults: 2, changes: 1}, "takes the quorum away", oddMixed, "who answers"},
-	"it does not ask members what they trust":                     {Decide, budget{changes: 1}, "do not accept the certificates", oddRotation, "what a member trusts"},
-	"the target of a removal is not asked again":                  {Decide, budget{faults: 2, stale: 1}, "late: a member is removed that has its data", oddMends, "the target is asked again"},
+	"it assumes that a member answers at the address of its pod":    {Decide, budget{faults: 2, changes: 1}, "takes the quorum away", oddMixed, "who answers"},
+	"it does not read which authorities a member trusts":            {Decide, budget{changes: 1}, "do not accept the certificates", oddRotation, "what a member trusts"},
+	"a delayed step removes a member without reading its pod again": {Decide, budget{faults: 2, stale: 1}, "late: a member is removed that has its data", oddMends, "the target is asked again"},
 	"the tokens of claims and volumes are not read": {func(want Want, view View) Decision {
 		for i := range view.Claims {
 			if view.Record.Tokens == "" {

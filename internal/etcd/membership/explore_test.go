@@ -79,7 +79,7 @@ func rolledInVain(t *testing.T, faults uint16, left budget) world {
 	w.spoiled = w.revision
 	w.rest(t)
 	if all, run, _ := w.voters(); all != 3 || run != 2 {
-		t.Fatalf("a template in vain: %s", describe(w))
+		t.Fatalf("the template names a missing image: %s", describe(w))
 	}
 	w.left = left
 	return w
@@ -95,7 +95,7 @@ func cramped(t *testing.T, replicas int, faults uint16, left budget) world {
 	}
 	w.rest(t)
 	if all, run, _ := w.voters(); all != replicas-1 || run != all || w.pods[replicas-1].phase != starting {
-		t.Fatalf("a pod without room: %s", describe(w))
+		t.Fatalf("a pod that cannot be scheduled: %s", describe(w))
 	}
 	w.odd, w.left = faults, left
 	return w
@@ -113,7 +113,7 @@ func recovered(t *testing.T, left budget) world {
 	w.token = true
 	w.rest(t)
 	if all, run, _ := w.voters(); all != 3 || run != 3 || w.forces != 1 {
-		t.Fatalf("the recovery: %s", describe(w))
+		t.Fatalf("the world after the recovery: %s", describe(w))
 	}
 	w.left = left
 	return w
@@ -143,7 +143,7 @@ func explore(t *testing.T, first world, most int, decide func(Want, View) Decisi
 		}
 	}
 	if len(e.queue) > 0 && len(e.harm) == 0 {
-		t.Logf("not all states were seen: %d wait", len(e.queue))
+		t.Logf("%d known states were not visited", len(e.queue))
 	}
 	return e
 }
@@ -295,14 +295,14 @@ func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
 	}
 	all, run, _ := w.voters()
 	if w.lacksRoom(w.replicas-1) && all == run && w.members != ([spots + 1]mMember{}) {
-		// The pods that run must be those of a complete cluster, and up to date. The exception: replacing a pod would
-		// stop the cluster.
+		// The last pod cannot be scheduled, but all voters run. Their pods must be up to date. The exception is a cluster of
+		// one or two voters, because replacing a pod would stop it.
 		unfinished := w.rotation.wanted || w.rotation.phase != 0
 		for i := range w.pods {
 			unfinished = unfinished || w.pods[i].phase != none && w.pods[i].revision != w.revision
 		}
 		if unfinished && all > 2 {
-			e.fail(begin, "a pod that waits for room keeps others from their change: "+decision.Model.Reason)
+			e.fail(begin, "a pod that cannot be scheduled keeps other pods from their change: "+decision.Model.Reason)
 		}
 		return
 	}
@@ -387,8 +387,8 @@ func TestExplore(t *testing.T) {
 		{"three members, a fault", newWorld(3, budget{faults: 1})},
 		{"three members, changes", newWorld(3, budget{changes: 2})},
 		{"three members, a late step", newWorld(3, budget{stale: 1, changes: 1})},
-		{"a volume of the past", odd(t, 3, oddPast, budget{faults: 2})},
-		{"a volume of the past, one member", odd(t, 1, oddPast, budget{faults: 2, changes: 1})},
+		{"an old copy of a volume", odd(t, 3, oddPast, budget{faults: 2})},
+		{"an old copy of a volume, one member", odd(t, 1, oddPast, budget{faults: 2, changes: 1})},
 		{"claims are deleted", odd(t, 3, oddClaims, budget{faults: 2})},
 		{"claims are deleted, and a change", odd(t, 3, oddClaims, budget{faults: 1, changes: 1})},
 		{"claims are deleted, and a late step", odd(t, 3, oddClaims, budget{faults: 1, changes: 1, stale: 1})},
@@ -399,13 +399,13 @@ func TestExplore(t *testing.T) {
 		{"a wrong template", odd(t, 3, oddTemplate, budget{faults: 1, changes: 2})},
 		{"an image that does not exist", odd(t, 3, oddImage, budget{changes: 2})},
 		{"a corrupt member while a pod cannot start", rolledInVain(t, oddCorrupt|oddImage, budget{faults: 1, changes: 1})},
-		{"a pod without room, and changes", cramped(t, 4, oddRotation, budget{changes: 2})},
-		{"a pod of three without room, and a fault", cramped(t, 3, oddRotation, budget{faults: 1, changes: 1})},
+		{"a pod that cannot be scheduled, and changes", cramped(t, 4, oddRotation, budget{changes: 2})},
+		{"one of three pods cannot be scheduled, and a fault", cramped(t, 3, oddRotation, budget{faults: 1, changes: 1})},
 		{"addresses are exchanged", odd(t, 3, oddMixed, budget{faults: 2})},
 		{"authorities are replaced", odd(t, 3, oddRotation, budget{changes: 1})},
 		{"authorities are replaced, and a late step", odd(t, 3, oddRotation, budget{changes: 1, stale: 1})},
 		{"authorities of one member are replaced", odd(t, 1, oddRotation, budget{faults: 1, changes: 1})},
-		{"a member that mends by itself, and a late step", odd(t, 3, oddMends, budget{faults: 2, stale: 1})},
+		{"a damaged member that recovers by itself, and a late step", odd(t, 3, oddMends, budget{faults: 2, stale: 1})},
 		{"a recovery, and a new record", recovered(t, budget{faults: 3})},
 	}
 	most, mostOdd := 100_000, 30_000

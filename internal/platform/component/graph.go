@@ -135,7 +135,7 @@ func (c *Component) setKind() error {
 	}
 	if c.MySQL != nil && c.MySQL.IsReplicated() {
 		if c.Kind != StatefulSet {
-			return render.FieldError(c.Path+".kind", "must be StatefulSet with replica above 1 and with replication")
+			return render.FieldError(c.Path+".kind", "must be StatefulSet if replica is above 1 or replication is set")
 		}
 		c.Kind, c.Chart = Managed, ChartReplicated
 	}

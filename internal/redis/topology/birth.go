@@ -13,8 +13,8 @@ import (
 // own slots and hold keys before they meet each other.
 //
 // Until pods can see that the cluster has begun, a pod with an empty volume gets the backup again. So nodes meet only
-// after that. Otherwise a node that is restored a second time could claim slots to which other nodes have written
-// since.
+// after pods can see this. Otherwise a node that is restored a second time could claim slots to which other nodes have
+// written since.
 
 // isRestoring reports whether pods may still get data from the backup.
 func (c *cluster) isRestoring() bool {

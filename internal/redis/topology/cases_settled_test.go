@@ -19,12 +19,12 @@ func TestAChangeThatFailsGoesNoFurther(t *testing.T) {
 	killed := on("a-0-1", func(n *Node) { n.WellFor, n.Ended = time.Second, "container redis ended: OOMKilled" })
 	rest := outdated("a-1-0", "a-1-1", "a-2-0", "a-2-1")
 	holdAll(t, []expectation{
-		row("all others have been well for long", Complete, PhaseUpgrading, "DeletePod a-0-1", "", minute, outdated(six...)),
-		row("the pod itself need not be", Complete, PhaseUpgrading, "DeletePod a-0-1", "", minute, outdated(six...), young("a-0-1")),
-		row("the first one has just become ready", Complete, PhaseUpgrading, "Wait", "a-0-1 must first be ready for 1m0s without a restart", minute, outdated("a-0-0", "a-1-0", "a-1-1", "a-2-0", "a-2-1"), young("a-0-1")),
+		row("all other pods have been ready for long enough", Complete, PhaseUpgrading, "DeletePod a-0-1", "", minute, outdated(six...)),
+		row("the pod to replace has just become ready", Complete, PhaseUpgrading, "DeletePod a-0-1", "", minute, outdated(six...), young("a-0-1")),
+		row("an updated replica has just become ready", Complete, PhaseUpgrading, "Wait", "a-0-1 must first be ready for 1m0s without a restart", minute, outdated("a-0-0", "a-1-0", "a-1-1", "a-2-0", "a-2-1"), young("a-0-1")),
 		row("the former master has just become ready", Complete, PhaseUpgrading, "Wait", "a-0-0 must first be ready for 1m0s", minute, rest, young("a-0-0")),
-		row("it has been ready for the time", Complete, PhaseUpgrading, "DeletePod a-1-1", "", minute, rest, on("a-0-0", func(n *Node) { n.WellFor = time.Minute })),
+		row("the former master has been ready for long enough", Complete, PhaseUpgrading, "DeletePod a-1-1", "", minute, rest, on("a-0-0", func(n *Node) { n.WellFor = time.Minute })),
 		row("the change failed on a pod", Complete, PhaseUpgrading, "Wait", "the latest change of the pods failed on a-0-1 (container redis ended: OOMKilled): revert or correct that change", minute, rest, killed),
-		row("and is corrected", Complete, PhaseUpgrading, "DeletePod a-0-1", "", minute, outdated(six...), killed),
+		row("the change failed on a pod, and was corrected", Complete, PhaseUpgrading, "DeletePod a-0-1", "", minute, outdated(six...), killed),
 	})
 }

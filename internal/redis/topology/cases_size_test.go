@@ -21,36 +21,36 @@ func alone(s *scene) {
 	}
 }
 
-// Shards without replicas are changed and repaired like others.
+// Shards without replicas are changed and repaired like other shards.
 func TestWithoutReplicas(t *testing.T) {
 	fewer := func(s *scene) { s.wanted.Shards = []int{1, 1, 1} }
 	unsaved := on("a-1-0", func(n *Node) { n.Unsaved, n.Refuses = true, "it cannot write its append-only file" })
 	all := []string{"a-0-0", "a-1-0", "a-2-0"}
 	holdAll(t, []expectation{
 		row("at rest", Complete, PhaseRunning, "", "", alone),
-		row("one does not run: it is waited for", Returning, PhaseFailed, "Wait", "served again when the owner is back with its data", alone, lost(time.Hour, "a-1-0")),
-		row("none runs", Returning, PhaseFailed, "Wait", "no pod runs", alone, lost(time.Hour, all...)),
-		row("one runs and does not answer", Unknown, PhaseFailed, "Wait", "neither the operator nor the other nodes reach it", alone, lost(time.Hour, "a-1-0"), runs("a-1-0")),
-		row("one lost its volume", SlotsLost, PhaseFailed, "Record", `accept-data-loss: "`+idOf("a-1-0"), alone, lost(time.Hour, "a-1-0"), renewed("a-1-0")),
-		row("consent to its loss", Returning, "", "Record", "was accepted", alone, lost(time.Hour, "a-1-0"), consent(idOf("a-1-0"))),
-		row("the loss of another is none", Returning, "", "Wait", "served again", alone, lost(time.Hour, "a-1-0"), consent(idOf("a-2-0"))),
-		row("an old revision", Complete, PhaseUpgrading, "DeletePod ALONE a-0-0", "not served until it is back", alone, outdated(all...)),
-		row("an old revision that cannot write", Complete, PhaseUpgrading, "Wait", "cannot write its append-only file", alone, outdated("a-1-0"), unsaved),
-		row("an old revision that does not run", Returning, "", "DeletePod a-1-0", "does not come up", alone, lost(time.Minute, "a-1-0"), outdated("a-1-0")),
-		row("nor does the wanted one", Returning, "", "Wait", "", alone, lost(time.Minute, "a-1-0", "a-2-0"), outdated("a-1-0")),
-		row("a shard more", Complete, PhaseScaling, "Wait", "waits for shard 3", alone, wants(1, 1, 1, 1)),
-		row("a shard less", Complete, PhaseScaling, "MoveSlots a-2-0", "", alone, wants(1, 1)),
+		row("a pod does not run: the operator waits for it", Returning, PhaseFailed, "Wait", "served again when the owner is back with its data", alone, lost(time.Hour, "a-1-0")),
+		row("no pod runs", Returning, PhaseFailed, "Wait", "no pod runs", alone, lost(time.Hour, all...)),
+		row("a pod runs, but does not answer", Unknown, PhaseFailed, "Wait", "neither the operator nor the other nodes reach it", alone, lost(time.Hour, "a-1-0"), runs("a-1-0")),
+		row("a pod lost its volume", SlotsLost, PhaseFailed, "Record", `accept-data-loss: "`+idOf("a-1-0"), alone, lost(time.Hour, "a-1-0"), renewed("a-1-0")),
+		row("a user consents to the loss of a pod that does not run", Returning, "", "Record", "was accepted", alone, lost(time.Hour, "a-1-0"), consent(idOf("a-1-0"))),
+		row("a consent to the loss of another pod has no effect", Returning, "", "Wait", "served again", alone, lost(time.Hour, "a-1-0"), consent(idOf("a-2-0"))),
+		row("pods of an old revision", Complete, PhaseUpgrading, "DeletePod ALONE a-0-0", "not served until it is back", alone, outdated(all...)),
+		row("a pod of an old revision cannot write", Complete, PhaseUpgrading, "Wait", "cannot write its append-only file", alone, outdated("a-1-0"), unsaved),
+		row("a pod of an old revision does not run", Returning, "", "DeletePod a-1-0", "does not come up", alone, lost(time.Minute, "a-1-0"), outdated("a-1-0")),
+		row("a pod of an old revision and a pod of the wanted revision do not run", Returning, "", "Wait", "", alone, lost(time.Minute, "a-1-0", "a-2-0"), outdated("a-1-0")),
+		row("one more shard is wanted", Complete, PhaseScaling, "Wait", "waits for shard 3", alone, wants(1, 1, 1, 1)),
+		row("one shard less is wanted", Complete, PhaseScaling, "MoveSlots a-2-0", "", alone, wants(1, 1)),
 		row("replicas are wanted", Complete, PhaseScaling, "Wait", "shard 0 has 1 of 2 pods", alone, wants(2, 2, 2)),
 		row("replicas are not wanted any more", Complete, PhaseScaling, "Forget", "forget a-0-1", fewer),
-		row("a replica has what its master may have lost", Complete, "", "Wait", "a-1-1 is not removed: its master may lack data that this replica has",
+		row("an unwanted replica has data that its master may have lost", Complete, "", "Wait", "a-1-1 is not removed: its master may lack data that this replica has",
 			func(s *scene) { s.wanted.Shards = []int{2, 1, 2} }, doubtful(1)),
 		row("a master restarted, and its replica is not up yet", Complete, "", "Wait", "no slot is moved now: a-0-0 has restarted, and a-0-1 has not copied from it since", wants(1),
 			restarted("a-0-0", 5461), lost(time.Second, "a-0-1")),
-		row("nor linked yet, and has all of its keys", Complete, "", "Forget", "forget a-0-1", wants(1), restarted("a-0-0", 5461), unlinked("a-0-1")),
-		row("nor is it forgotten", Complete, "", "Wait", "a-0-1 is not removed: a-0-0 has restarted", wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Second, "a-0-1")),
-		row("it never comes up", Complete, "", "Wait", `annotate accept-data-loss: "`+idOf("a-0-1"), wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Hour, "a-0-1"),
+		row("a master restarted with all keys, and its replica is not linked yet", Complete, "", "Forget", "forget a-0-1", wants(1), restarted("a-0-0", 5461), unlinked("a-0-1")),
+		row("a replica that is not up yet is not forgotten after its master restarted", Complete, "", "Wait", "a-0-1 is not removed: a-0-0 has restarted", wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Second, "a-0-1")),
+		row("an unwanted replica never comes up after its master restarted", Complete, "", "Wait", `annotate accept-data-loss: "`+idOf("a-0-1"), wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Hour, "a-0-1"),
 			on("a-0-0", func(n *Node) { n.Uptime = time.Hour })),
-		row("a user gives it up", Complete, "", "Forget", "forget a-0-1", wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Hour, "a-0-1"), consent(idOf("a-0-1"))),
+		row("a user gives up an unwanted replica that never comes up", Complete, "", "Forget", "forget a-0-1", wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Hour, "a-0-1"), consent(idOf("a-0-1"))),
 		row("the replica has become the master", Complete, PhaseScaling, "Forget", "forget a-0-1", fewer, promoted("a-1-1", "a-1-0", true), follows("a-1-0", "a-1-1")),
 	})
 }
@@ -104,10 +104,10 @@ func TestParking(t *testing.T) {
 		row("pods are wanted again", Complete, "", "Record", "all pods run", masters),
 		row("without replicas", Complete, PhaseScaling, "Record", "all pods stop", alone, parking),
 		row("the pods stop", Parked, PhaseParked, "Wait", "waits until 6 pods", parking, parked),
-		row("it is parked", Parked, PhaseParked, "", "", parking, parked, gone),
+		row("no pod is left", Parked, PhaseParked, "", "", parking, parked, gone),
 		row("there never was a pod", Parked, PhaseParked, "", "", parking, gone, func(s *scene) { s.record = Record{} }),
 		row("the pods start again", Parked, PhaseScaling, "Record", "start again", parked, gone),
-		row("a replica is behind", Complete, PhaseScaling, "Wait", "a-1-1 is not in sync with its master", parking, unlinked("a-1-1")),
+		row("a replica is not in sync", Complete, PhaseScaling, "Wait", "a-1-1 is not in sync with its master", parking, unlinked("a-1-1")),
 		row("a replica does not run", Complete, PhaseScaling, "Record", "replicas stop before", parking, lost(time.Minute, "a-1-1")),
 		row("a server does not answer", Unknown, PhaseFailed, "Wait", "it may be unable to write its data", parking, lost(time.Hour, "a-1-0", "a-1-1"), runs("a-1-0")),
 		row("a server cannot write", Complete, PhaseScaling, "Wait", "a-1-0 would lose writes", parking, on("a-1-0", func(n *Node) { n.Unsaved = true })),
@@ -126,7 +126,7 @@ func TestParking(t *testing.T) {
 		row("the record lacks a server that does not answer", SlotsLost, "", "Wait", "a-0-0: connection refused: it may be unable to write", parking, lost(time.Hour, "a-0-0", "a-0-1"), runs("a-0-0"),
 			func(s *scene) { delete(s.record.Nodes, "a-0-0"); delete(s.record.Nodes, "a-0-1") }),
 		row("the volume of the only pod is gone", Unknown, "", "Record", "record a-0-0 as members", single, renewed("a-0-0")),
-		row("its new node is a member", SlotsLost, "", "SetEpoch", "0-16383 have no owner: annotate accept-data-loss", single, renewed("a-0-0"), func(s *scene) { s.record.Nodes["a-0-0"] = s.node("a-0-0").ID }),
+		row("the new node of the only pod is a member", SlotsLost, "", "SetEpoch", "0-16383 have no owner: annotate accept-data-loss", single, renewed("a-0-0"), func(s *scene) { s.record.Nodes["a-0-0"] = s.node("a-0-0").ID }),
 		row("pods that are empty", Fresh, "", "Record", "before the cluster is formed", parking, unformed),
 	})
 }

@@ -285,7 +285,7 @@ func (c *cluster) replicas(id string) []*Node {
 	return c.followersOf[id]
 }
 
-// inStep reports whether a replica is linked to its master, at the master's present address, and has its data.
+// inStep reports whether a replica is linked to its master, at the master's present address, and has the master's data.
 func (c *cluster) inStep(n *Node) bool {
 	master := c.byID[n.self().MasterID]
 	return c.member(n) && master != nil && !n.Terminating && n.Replication.LinkUp && !n.Replication.Syncing &&

@@ -13,7 +13,7 @@ import (
 const (
 	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
 	whileWaiting = time.Second            // an operation is in progress
-	whileStuck   = 10 * time.Second       // a user must act, or the environment change
+	whileStuck   = 10 * time.Second       // a user must act, or the environment must change
 	atRest       = 30 * time.Second
 )
 
@@ -85,7 +85,7 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 
 // early returns a rule that may run before open slots are repaired. While an open slot is marked with a node that is
 // not a member, the rule does nothing: the present record shows which shard replaces that node, and the rule could
-// change that.
+// change the record.
 func (c *cluster) early(rule func() []Step) func() []Step {
 	return func() []Step {
 		for _, n := range c.members {

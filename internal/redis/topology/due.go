@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// due returns the first candidate that neither failed nor was sent recently. From a batch, it removes the other steps.
-// It records the causes of failed steps. So a step that keeps failing blocks no other step, and is retried when its
+// due returns the first candidate that neither failed nor was sent recently. From a batch, it removes the steps that
+// failed or were sent recently. It records the causes of failed steps. So a step that keeps failing blocks no other step, and is retried when its
 // delay is over. If due skips all candidates, but one candidate was sent recently and may still take effect, due
 // returns a wait. Then no later rule runs.
 func (c *cluster) due(candidates []Step) []Step {

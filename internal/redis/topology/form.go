@@ -132,7 +132,7 @@ func (c *cluster) isReached(id string) bool {
 	return false
 }
 
-// formSlots assigns slots to each shard's master: its even share of all slots, as far as these have no owner.
+// formSlots assigns slots to each shard's master: its even share of all slots, without the slots that have an owner.
 func (c *cluster) formSlots() []Step {
 	var batch []Step
 	count := len(c.record.Shards)

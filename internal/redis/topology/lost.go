@@ -14,7 +14,7 @@ import (
 //  1. Record the consent, and remove the lost node from the members.
 //  2. Make a replica the master, with the keys that it has. Without a replica,
 //     all members forget the lost node.
-//  3. Assign slots that then have no owner to a master.
+//  3. Assign the slots that have no owner after step 2 to a master.
 //  4. Record that the consent is used.
 func (c *cluster) consent() []Step {
 	record := c.copyRecord()
@@ -131,7 +131,7 @@ func (c *cluster) isPending(value string) bool {
 }
 
 // receiverOfLost returns the master that gets lost slots, and these slots. It prefers the master with the fewest slots.
-// A shard that is being removed is chosen only if no other can be. A master gets only slots without an owner in its own
+// A shard that is being removed is chosen only if no other shard can be chosen. A master gets only slots without an owner in its own
 // view, because that view may be outdated.
 func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	for _, s := range c.shards {
@@ -230,7 +230,8 @@ func (c *cluster) resetStale(n *Node) []Step {
 
 // outsiders handles reached pods outside the cluster whose node has keys, or other nodes in its view. Such a node was
 // removed while it was down, or was given up, or its volume belongs to another cluster. outsiders resets a node without
-// keys, and a replica of a member, because its keys are copies. It empties any other node only with a user's consent.
+// keys, and a replica of a member, because the replica's keys are copies. outsiders empties any other node only with a
+// user's consent.
 func (c *cluster) outsiders() (steps []Step) {
 	for _, n := range c.nodes {
 		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {

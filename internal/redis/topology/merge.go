@@ -46,7 +46,7 @@ func (c *cluster) model(verdict Verdict, reason string) Model {
 	return m
 }
 
-// whyLeaving names the pods whose claims are being deleted, so that their data would be deleted with them. It returns
+// whyLeaving names the pods whose claims are being deleted: the data of such a pod is deleted with the pod. It returns
 // "" if there are none.
 func (c *cluster) whyLeaving() string {
 	var pods []string

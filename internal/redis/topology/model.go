@@ -12,7 +12,7 @@ const (
 	Fresh Verdict = "Fresh"
 	// Complete: all slots are served, all views agree, and no slot is open.
 	Complete Verdict = "Complete"
-	// Healing: all slots have a living owner, and slots are open or nodes are joining.
+	// Healing: all slots have a living owner, but slots are open or nodes are joining.
 	Healing Verdict = "Healing"
 	// DisconnectedIntact: every slot has a living owner that claims it, but nodes do not see each other.
 	DisconnectedIntact Verdict = "DisconnectedIntact"

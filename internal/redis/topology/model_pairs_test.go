@@ -120,8 +120,8 @@ func (l *ledger) held() map[int]int {
 	return best
 }
 
-// Some proofs are needed by no single fault, or by several kinds of faults. If such a proof is disabled, a pair of
-// faults loses data.
+// Some proofs prevent a loss only after two faults, or after several kinds of faults. If such a proof is disabled, a
+// pair of faults loses data.
 func TestModelPairsNeedProofs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")

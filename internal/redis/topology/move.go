@@ -34,8 +34,8 @@ func (c *cluster) whyNotSafe() string {
 }
 
 // uncopied returns a replica that has not copied from its master since the master restarted, in a shard that should
-// have no replicas any more. No slot may leave the shard: the master would then have fewer keys than the replica,
-// and could no longer be shown to have lost none.
+// have no replicas any more. No slot may leave the shard: without the slot's keys, the master would have fewer keys
+// than the replica, and nothing could prove any more that the master has lost no key.
 func (c *cluster) uncopied(s *shard) *Node {
 	if c.hasReplicas(s) || c.isUnbroken(s.master) {
 		return nil
@@ -160,7 +160,7 @@ func (c *cluster) nextMoves() []slotMove {
 
 // targets returns the number of slots that each shard should have. AutoReceive computes even shares: the shards with
 // the most slots get the larger shares, so that few slots move. AssignReceive keeps the present numbers. It gives each
-// slot of a removed shard to the shard that has the fewest.
+// slot of a removed shard to the shard that has the fewest slots.
 func (c *cluster) targets() []int {
 	target := make([]int, len(c.shards))
 	stay := min(len(c.wanted.Shards), len(c.shards))

@@ -39,7 +39,7 @@ type Node struct {
 	// before the pod became ready. Deleting this pod ends no server, and the volume stays.
 	NeverUp bool
 
-	// Stuck reports whether the Redis container does not run, and Kubernetes has failed to run it: it ends again and again, or cannot start.
+	// Stuck reports whether the Redis container does not run, and Kubernetes has failed to run it: it keeps exiting, or cannot start.
 	// Deleting this pod ends no server, and the volume stays.
 	Stuck bool
 
@@ -175,8 +175,8 @@ type Entry struct {
 	Importing                                map[int]string // slot -> id of the source; only on the node's own line
 }
 
-// Record holds state that cannot be observed. It is stored in an object that outlives the RedisCluster, as its data does, before the first
-// step that needs it.
+// Record holds state that cannot be observed. It is stored in an object that outlives the RedisCluster, like the data. Each change is stored
+// before the first step that depends on the change.
 type Record struct {
 	// Formed reports whether slots were ever assigned. If it is true, pods that are all empty have lost their data. If
 	// it is false, they are a new cluster.
@@ -186,7 +186,7 @@ type Record struct {
 	Shards []int `json:"shards,omitempty"`
 	// Nodes are the ids of the nodes that were members, by pod. A pod with another id has lost its data.
 	Nodes map[string]string `json:"nodes,omitempty"`
-	// Histories holds the shards' histories by ordinal. A replica replaces a lost master only with the history of its shard.
+	// Histories holds the shards' histories by ordinal. A replica replaces a lost master only if the replica has the history of its shard.
 	Histories map[int]History `json:"histories,omitempty"`
 	// Table assigns slots to shards for AssignReceive. It is nil if nothing moves by table.
 	Table *Table `json:"table,omitempty"`

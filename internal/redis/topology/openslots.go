@@ -173,8 +173,8 @@ func (o openSlot) leftover() *Node {
 	return nil
 }
 
-// dropCopies finishes a move back after the owner has all keys of the slot. Other masters may still hold copies of keys
-// that clients have deleted since. If a master with copies restarts, it marks the slot as importing. So dropCopies
+// dropCopies completes the step of moveBack after the owner has all keys of the slot. Other masters may still hold
+// copies of keys that clients have deleted since. If a master with copies restarts, it marks the slot as importing. So dropCopies
 // checks all shards with members before the owner closes the slot.
 func (c *cluster) dropCopies(o openSlot) []Step {
 	holder := c.anyOther(o.owner)

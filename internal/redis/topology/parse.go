@@ -37,7 +37,7 @@ func ParseNodes(text string) ([]Entry, error) {
 		entries = append(entries, entry)
 	}
 	if myself != 1 {
-		return nil, fmt.Errorf("CLUSTER NODES: %d lines are of the node itself, instead of one", myself)
+		return nil, fmt.Errorf("CLUSTER NODES: %d lines have the flag myself, but exactly one line must have it", myself)
 	}
 	return entries, nil
 }
@@ -101,7 +101,7 @@ func parseMillis(text string) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// parseAddress parses ip:port@bus-port, then a host name from 7.0 on, then name=value pairs. IPv6 addresses have no brackets.
+// parseAddress parses ip:port@bus-port, then a host name (from Redis 7.0 on), then name=value pairs. IPv6 addresses have no brackets.
 func (e *Entry) parseAddress(text string) error {
 	address, rest, _ := strings.Cut(text, ",")
 	colon := strings.LastIndexByte(address, ':')
@@ -110,7 +110,7 @@ func (e *Entry) parseAddress(text string) error {
 	}
 	ports := strings.Split(address[colon+1:], "@")
 	if len(ports) != 2 {
-		return fmt.Errorf("address %q has not a port and a bus port", text)
+		return fmt.Errorf("address %q must have a port and a bus port", text)
 	}
 	for i, port := range []*int{&e.Port, &e.BusPort} {
 		n, err := strconv.ParseUint(ports[i], 10, 16)

@@ -24,8 +24,9 @@ func (c *cluster) nodeTimeout() time.Duration {
 //     the failure, and for twice that time, in which they vote.
 //   - FORCE is sent if no replica was elected although a majority of masters lives. Redis does not know the age of the
 //     replica's data, and therefore may not elect the replica. The operator knows the age (candidate).
-//   - TAKEOVER needs no votes. It is sent if the majority is lost and no lost master can still serve, because their
-//     containers do not run. Takeovers are done one at a time. Once a majority is restored, it elects the others.
+//   - TAKEOVER needs no votes. It is sent if the majority is lost and no lost master can still serve, because no
+//     container of a lost master runs. Takeovers are done one at a time. Once a majority is restored, it elects the
+//     other masters.
 //
 // A lost master that cannot be replaced yet does not block other lost masters. It blocks later rules only while its
 // wait is bounded.

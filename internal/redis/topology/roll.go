@@ -52,13 +52,13 @@ func (c *cluster) neverUp() (steps []Step) {
 }
 
 // stuck replaces pods of an old revision whose container cannot run any more, for example because the container needs
-// more memory than its limit. No other rule brings the change to a shard of which no pod runs. It runs under every
-// verdict, like neverUp. It keeps these pods:
+// more memory than its limit. No other rule brings the change to a shard of which no pod runs. stuck runs under every
+// verdict, like neverUp, and keeps these pods:
 //
 //   - every pod, while a pod of the wanted revision is not up: the new revision may have the same fault;
 //   - a pod whose server refuses its volume: a new server would refuse it, too;
-//   - a replica whose master may have lost the replica's data, because the replica could copy from that master. The
-//     master has restarted, or it was not reached and may start without a step.
+//   - a replica whose master may have lost the replica's data, because the replica could copy from that master. This is
+//     so if the master has restarted, or was not reached and may start without a step.
 //
 // Replicas come before the master of a shard. While the master does not run, they start with the data on their volumes
 // and copy nothing.
@@ -91,9 +91,10 @@ func (n *Node) isStuck() bool { return n.Stuck && !n.Running && !n.Reached && !n
 func (n *Node) mayComeUp() bool { return !n.Reached && !n.LostData && !n.isStuck() }
 
 // outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is
-// reached. The new revision may repair them: a newer Redis, more memory, or a larger output buffer. It keeps a replica
-// whose master restarted with fewer keys: the replica may hold the only copy. It waits while a pod of the wanted
-// revision is not up in the same shard, and while none is up in any shard: the new revision may have the same fault.
+// reached. The new revision may repair them: a newer Redis, more memory, or a larger output buffer. outOfStep keeps a
+// replica whose master restarted with fewer keys: the replica may hold the only copy. outOfStep waits while a pod of
+// the wanted revision is not up in the same shard, and while no such pod is up in any shard: the new revision may have
+// the same fault.
 func (c *cluster) outOfStep() (steps []Step) {
 	isUp := func(n *Node) bool { return !n.Outdated && n.Reached }
 	if c.unproven() && !slices.ContainsFunc(c.nodes, isUp) || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
@@ -139,8 +140,8 @@ func (c *cluster) deletePod(n *Node, why string) Step {
 }
 
 // roll replaces pods of an old revision, one shard after the other. It replaces the replicas first. Then a failover
-// makes one of them the master, and the former master is replaced. It waits until every shard has all its replicas in
-// step, and all other pods have been ready for WellFor. There is no failback: after an update of redis, the old version
+// makes one of them the master, and the former master is replaced. roll waits until every shard has all its replicas in
+// sync, and all other pods have been ready for WellFor. There is no failback: after an update of redis, the old version
 // could not read the data of the new version.
 func (c *cluster) roll() []Step {
 	for _, s := range c.shards {

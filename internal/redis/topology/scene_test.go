@@ -92,7 +92,7 @@ func (s *scene) follow(pod, master string) {
 	n.Replication = Replication{MasterHost: m.IP, MasterPort: 6379, LinkUp: true, Offset: m.Replication.Offset, ID: m.Replication.ID}
 }
 
-// restart restarts a pod's server with the given number of keys. Its history is then new.
+// restart restarts a pod's server with the given number of keys. The restart creates a new history.
 func (s *scene) restart(pod string, keys int64) {
 	n := s.node(pod)
 	n.RunID, n.Uptime, n.Keys = "run-2-"+pod, time.Second, keys
@@ -198,7 +198,7 @@ type edit = func(*scene)
 // six are the pods of a scene of three shards.
 var six = []string{"a-0-0", "a-0-1", "a-1-0", "a-1-1", "a-2-0", "a-2-1"}
 
-// each changes all nodes, and on some.
+// each changes all nodes, on one node, and onAll several nodes.
 func each(change func(*Node)) edit {
 	return func(s *scene) {
 		for i := range s.nodes {

@@ -22,8 +22,8 @@ func Unset(wanted map[string]string, nodes []Node) map[string]bool {
 	return unset
 }
 
-// settings changes settings of running nodes that differ. If a node does not report a setting, its version of redis
-// does not support that setting: it is not set, and the reason names it.
+// settings changes those settings of running nodes that differ from the spec. If a node does not report a setting, its
+// version of redis does not support that setting: the setting is not set, and the model's Reason names the setting.
 func (c *cluster) settings() []Step {
 	var batch []Step
 	for _, n := range c.members {
@@ -48,8 +48,8 @@ func (c *cluster) settings() []Step {
 	return together(ActionConfigure, "change settings", batch)
 }
 
-// sameValue reports whether two values of a named setting are equal to redis. Redis reports the output buffer limits of all classes;
-// only the wanted classes are compared.
+// sameValue reports whether two values of a named setting have the same meaning for redis. Redis reports the output buffer limits of all
+// classes; only the wanted classes are compared.
 func sameValue(name, has, want string) bool {
 	if name != "client-output-buffer-limit" {
 		return sameSetting(has, want)
@@ -72,7 +72,7 @@ func sameValue(name, has, want string) bool {
 	return true
 }
 
-// sameSetting reports whether two values are equal to redis. Redis answers in its own format: 1gb is 1073741824.
+// sameSetting reports whether two values have the same meaning for redis. Redis answers in its own format: 1gb is 1073741824.
 func sameSetting(a, b string) bool {
 	if strings.EqualFold(a, b) || strings.Join(strings.Fields(a), " ") == strings.Join(strings.Fields(b), " ") {
 		return true

@@ -58,12 +58,12 @@ func (c *cluster) shrink() []Step {
 func (c *cluster) expel(n *Node, known []*Node) []Step {
 	for _, m := range c.members {
 		if e := m.sees(n.ID); e != nil && len(e.Owned) > 0 {
-			return c.blocked("%s is removed when %s also reports that it owns no slots", n.Pod, m.Pod)
+			return c.blocked("the removal of %s waits until %s also reports that the removed node owns no slots", n.Pod, m.Pod)
 		}
 	}
 	if n.self().Master && n.Keys > 0 {
 		if !c.stale(n) {
-			return c.blocked("%s owns no slots and still has %d keys: it is not removed before other nodes serve all slots", n.Pod, n.Keys)
+			return c.blocked("%s owns no slots, but still has %d keys: it is not removed before other nodes serve all slots", n.Pod, n.Keys)
 		}
 		return []Step{{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and other nodes serve all slots", n.Pod)}}
 	}

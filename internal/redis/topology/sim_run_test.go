@@ -104,7 +104,7 @@ func (r *run) check(nodes []Node, d Decision) {
 	}
 	s := d.Steps[0]
 	if s.Message == "" {
-		r.t.Fatalf("step %s says nothing", s.Action)
+		r.t.Fatalf("step %s has no message", s.Action)
 	}
 	bad := []Verdict{Unknown, SlotsLost, Inconsistent, MajorityLost, DisconnectedIntact}
 	takes := []Action{ActionFlush, ActionReset, ActionMoveSlots, ActionForget, ActionAddSlots, ActionAssignSlot}
@@ -118,7 +118,7 @@ func (r *run) check(nodes []Node, d Decision) {
 func (r *run) checkCopies(before map[int]int, d Decision) {
 	r.t.Helper()
 	// Meet is exempt. When nodes meet, a former master learns of a promotion, and drops writes that it had not
-	// replicated. The fault before causes that loss, not the step.
+	// replicated. The earlier fault causes that loss, not the step.
 	if len(r.wanted.Consent) > 0 || d.Steps[0].Action == ActionMeet {
 		return
 	}

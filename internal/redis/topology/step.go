@@ -31,7 +31,7 @@ const (
 	ActionFlush      Action = "Flush"      // FLUSHALL on Node, a stale copy: it owns nothing, and the members On own all slots
 	ActionFunctions  Action = "Functions"  // FUNCTION DUMP of Node restored on Target
 	ActionConfigure  Action = "Configure"  // CONFIG SET Settings on Node
-	ActionDeletePod  Action = "DeletePod"  // its StatefulSet creates the pod again
+	ActionDeletePod  Action = "DeletePod"  // delete the pod of Node; its StatefulSet creates the pod again
 )
 
 // ModeConsent is the Mode of a Flush or Reset of a node whose data a user gave up by its id. The node may claim slots and hold keys.
@@ -79,8 +79,8 @@ type Step struct {
 	Proof  Proof
 	Record *Record
 
-	// Batch holds commands of the same action that are sent in one pass. All other fields except Action and Message are
-	// then empty. The commands are independent: they have no order, and a failure of one does not stop the others.
+	// Batch holds commands of the same action that are sent in one pass. In a step with a Batch, all other fields except
+	// Action and Message are empty. The commands are independent: they have no order, and a failure of one does not stop the others.
 	// After a crash, the next observation shows which commands took effect, and Decide returns the others again.
 	Batch []Step
 	// Interval is the minimum time between two sends of the same Action to the same Node. A failover takes some time
@@ -89,14 +89,15 @@ type Step struct {
 	Interval time.Duration
 }
 
-// Proof has the observation of a replica on which Decide based its choice.
+// Proof has the observations on which Decide based a step.
 type Proof struct {
 	// History is the replica's replication id. It shows the source of the data: the lost master, or the start of the
 	// replica if it has not copied since.
 	History string
 	// Offset is the replica's offset in that history.
 	Offset int64
-	// Run is the run id of the Target, a master that restarted without its data. Empty: the master is lost.
+	// Run is the run id of the Target, which is a master. In a Failover without the master's agreement, this master
+	// restarted without its data, or its data was given up; an empty Run means that the master is lost.
 	Run string
 	// Consented reports whether a user gave up the data of the Target, which may have keys.
 	Consented bool

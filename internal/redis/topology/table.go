@@ -53,7 +53,7 @@ func (c *cluster) table() []Step {
 // largest source first. A source gives its lowest slots first.
 func (c *cluster) assign(fresh []int) (map[int]SlotSet, error) {
 	if len(c.wanted.Assign) != len(fresh) {
-		return nil, fmt.Errorf("assignStrategies has %d entries, and %d shards are new (%v): give one entry for each of them",
+		return nil, fmt.Errorf("assignStrategies has %d entries, but %d shards are new (%v): give one entry for each new shard",
 			len(c.wanted.Assign), len(fresh), fresh)
 	}
 	left := map[int]SlotSet{}

@@ -241,15 +241,15 @@ func TestBirth(t *testing.T) {
 		action Action
 		says   string
 	}{
-		"all is there":           {func(*scene) {}, ActionRecord, "record 6 pods"},
-		"one is not there":       {func(s *scene) { s.lose("a-1-0", time.Minute) }, ActionWait, "waits for a-1-0"},
-		"a replica is away":      {func(s *scene) { s.lose("a-1-1", time.Minute) }, ActionWait, "waits for a-1-1"},
-		"one was not put on":     {func(s *scene) { s.node("a-1-0").self().Owned, s.node("a-1-0").Keys = nil, 0 }, ActionWait, "slots 5461-10921 have no owner (pods without data: a-1-0)"},
-		"one was put on twice":   {func(s *scene) { s.node("a-1-0").self().Owned = s.node("a-0-0").self().Owned }, ActionWait, "both own slots 0-5460"},
-		"a second pod has data":  {func(s *scene) { s.node("a-1-1").Keys = 1 }, ActionWait, "a-1-1 is node"},
-		"recorded":               {recorded, ActionWait, "until pods can see"},
-		"recorded, put on again": {func(s *scene) { recorded(s); s.record.Nodes["a-2-0"] = "0123" }, ActionRecord, "record 6 pods"},
-		"announced":              {func(s *scene) { recorded(s); s.wanted.Announced = true }, ActionSetEpoch, "give each new node a config epoch"},
+		"all parts of the backup are restored": {func(*scene) {}, ActionRecord, "record 6 pods"},
+		"a first pod is not reached":           {func(s *scene) { s.lose("a-1-0", time.Minute) }, ActionWait, "waits for a-1-0"},
+		"a replica is not reached":             {func(s *scene) { s.lose("a-1-1", time.Minute) }, ActionWait, "waits for a-1-1"},
+		"a part of the backup is missing":      {func(s *scene) { s.node("a-1-0").self().Owned, s.node("a-1-0").Keys = nil, 0 }, ActionWait, "slots 5461-10921 have no owner (pods without data: a-1-0)"},
+		"a part of the backup is on two pods":  {func(s *scene) { s.node("a-1-0").self().Owned = s.node("a-0-0").self().Owned }, ActionWait, "both own slots 0-5460"},
+		"a second pod has data":                {func(s *scene) { s.node("a-1-1").Keys = 1 }, ActionWait, "a-1-1 is node"},
+		"recorded":                             {recorded, ActionWait, "until pods can see"},
+		"recorded, and restored again":         {func(s *scene) { recorded(s); s.record.Nodes["a-2-0"] = "0123" }, ActionRecord, "record 6 pods"},
+		"announced":                            {func(s *scene) { recorded(s); s.wanted.Announced = true }, ActionSetEpoch, "give each new node a config epoch"},
 		"announced, with epochs": {func(s *scene) {
 			recorded(s)
 			s.wanted.Announced = true

@@ -47,7 +47,7 @@ func TestDecideIsTotal(t *testing.T) {
 		}
 		for _, step := range d.Steps {
 			if step.Message == "" {
-				t.Fatalf("a step that says nothing: %s", what)
+				t.Fatalf("a step has no message: %s", what)
 			}
 			for _, one := range append([]Step{step}, step.Batch...) {
 				if err := sound(one, len(step.Batch) > 0); err != "" {
@@ -91,15 +91,15 @@ func sound(s Step, batch bool) string {
 	case slices.Contains(needsTarget, s.Action) && (s.Target.Pod == "" || s.Target.IP == "" || s.Target.ID == ""):
 		return "no target"
 	case slices.Contains(needsTarget, s.Action) && s.Target.ID == s.Node.ID:
-		return "a node with itself"
+		return "Node and Target are the same node"
 	case slices.Contains(needsSlots, s.Action) && len(s.Slots) == 0:
 		return "no slots"
 	case (s.Action == ActionForget || s.Action == ActionAssignSlot) && (s.ID == "" || len(s.On) == 0):
-		return "nothing to tell, or nobody"
+		return "no ID, or no node in On"
 	case s.Action == ActionRecord && s.Record == nil:
 		return "no record"
 	case s.Action == ActionMoveSlots && slices.ContainsFunc(s.On, func(p Place) bool { return p.ID == s.Node.ID || p.ID == s.Target.ID }):
-		return "an end of the move is told twice"
+		return "On contains an end of the move"
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ const (
 	gone   fate = "gone"   // no pod has the node's data: the volume was replaced, or the pod removed
 	down   fate = "down"   // the container does not run; the node returns with its data if the volume has it
 	silent fate = "silent" // the container runs, but neither the operator nor other nodes reach the node
-	away   fate = "away"   // other nodes reach the node, the operator does not
+	away   fate = "away"   // other nodes reach the node, but the operator does not
 )
 
 // fateOf returns the fate of a node that is not a member.
@@ -54,7 +54,8 @@ func (c *cluster) mayBeHeld(id string) bool {
 	return false
 }
 
-// IsReachable reports whether a node is connected to another node and does not consider that node failed.
+// IsReachable reports whether the node with this entry in its view is connected to the entry's node, and does not
+// consider the entry's node failed.
 func (e *Entry) IsReachable() bool {
 	return e.Connected && !e.Fail && !e.PossiblyFail && !e.Handshake && !e.NoAddress
 }
@@ -128,7 +129,7 @@ func (c *cluster) verdict(served SlotSet) (Verdict, string) {
 		return Healing, pair
 	}
 	if rest := AllSlots().Minus(served); len(rest) > 0 {
-		return Healing, fmt.Sprintf("the nodes do not agree yet on who serves slots %s", brief(rest))
+		return Healing, fmt.Sprintf("the nodes do not agree yet on the node that serves slots %s", brief(rest))
 	}
 	if len(c.open) > 0 {
 		return Healing, "open slots: " + c.describeOpen()
