@@ -149,12 +149,12 @@ func (m *realMongoOperator) takesASecret(name string) {
 	account.Name = "mongodb-other"
 	m.Change(name, fields{mongodb: fields{"credentialsSecret": account.Name}})
 	m.Until("the missing Secret is named", func() error { return m.mentions(name, mongodb, "Secret "+account.Name+": SecretMissing") })
+	m.stop() // it does not notice the new Secret, unless it happens to try again
 	account.StringData["password"] = "others"
 	m.Must(api.Create(m.Ctx, account))
 	m.Until("the password is not in use", func() error {
 		return m.mentions(name, mongodb, mongodbConnection, "has not written the password of Secret "+account.Name, "restart MongoDB's operator")
 	})
-	m.stop()
 	m.start()
 	m.Ready(name)
 	m.serves(account.Name)

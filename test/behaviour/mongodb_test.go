@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -180,7 +182,19 @@ func (m *mongoOperator) crd(file string) {
 	crd := &unstructured.Unstructured{}
 	m.Must(yaml.Unmarshal(data, &crd.Object))
 	m.Try("create the CRD, once that of another test is gone", func() error { return api.Create(m.Ctx, crd.DeepCopy()) })
-	m.Cleanup(func() { m.Must(client.IgnoreNotFound(api.Delete(m.Ctx, crd))) })
+	m.Cleanup(func() {
+		m.Must(client.IgnoreNotFound(api.Delete(m.Ctx, crd)))
+		// Until discovery omits the group, an operator of the next test looks for it.
+		known, err := discovery.NewDiscoveryClientForConfig(config)
+		m.Must(err)
+		m.Until("the group is gone from discovery", func() error {
+			groups, err := known.ServerGroups()
+			if err != nil {
+				return err
+			}
+			return stage.Unless(!slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == object.Foreign.Group }), "it is served")
+		})
+	})
 }
 
 // read reads the resource; it is nil if there is none.

@@ -78,6 +78,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	}
 	for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} { // used for spec.mongodb: TestMongoDB
 		used[right{object.Foreign.Group, "mongodbcommunity", verb}] = true
+		used[right{object.Route.Group, "httproutes", verb}] = true // used for httpRoute: TestHTTPRoute
 	}
 	for _, kind := range []string{"databackups", "datarestores"} { // used to record the UID before the first object is created: test/backup
 		used[right{backupv1.GroupVersion.Group, kind, "patch"}] = true

@@ -24,21 +24,21 @@ type BackupApplyConfiguration struct {
 	TimeZone *string `json:"timeZone,omitempty"`
 	// retention selects the backups that are kept.
 	Retention *v1alpha1.BackupRetentionApplyConfiguration `json:"retention,omitempty"`
-	// pointInTime archives the server's binary log, so that any moment can be restored.
-	// Declaring it restarts the server once.
+	// pointInTime archives the server's binary log, so that any point in time can be
+	// restored. Declaring pointInTime restarts the server once.
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
 	// verify restores the newest backup to a temporary volume, and checks the restored database. Default: backups are not checked.
 	Verify *BackupVerifyApplyConfiguration `json:"verify,omitempty"`
 	// maxLockWait is the maximum time for which a dump waits for the lock of
 	// all tables. Changes of tables wait during that time.
 	MaxLockWait *string `json:"maxLockWait,omitempty"`
-	// method is Dump, or Files (the data files, copied through a volume of
-	// storage.size; needs MySQL 8.0.17 or newer).
+	// method is Dump, or Files (a copy of the data files, which needs MySQL 8.0.17
+	// or newer and a temporary volume of storage.size).
 	Method *string `json:"method,omitempty"`
-	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory (1Gi with Files).
+	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, and 128Mi to 512Mi of memory (1Gi if method is Files).
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged last into all pods of backups, of restores and of the archive.
-	// The container backup does the work. The init container agent brings the agent.
+	// The container that does the work is called backup. The init container called agent copies the agent's program into the pod.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
 }
 

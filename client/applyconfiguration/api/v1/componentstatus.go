@@ -29,8 +29,8 @@ type ComponentStatusApplyConfiguration struct {
 	Revision *string `json:"revision,omitempty"`
 	// message lists the objects that the component waits for, or names the unhealthy pod and the reason.
 	Message *string `json:"message,omitempty"`
-	// waitsFor are the components that must be ready before this one is created or updated. Empty
-	// when the component waits for none.
+	// waitsFor lists the components that must be ready before this component is created or updated.
+	// Empty if it waits for no component.
 	WaitsFor []string `json:"waitsFor,omitempty"`
 	// culprit is the object to look at while phase is Degraded or Failed.
 	Culprit *CulpritApplyConfiguration `json:"culprit,omitempty"`
@@ -40,7 +40,8 @@ type ComponentStatusApplyConfiguration struct {
 	// lastTransitionTime is the time of the last change of phase. Empty if an operator older than 0.3.0 wrote the
 	// phase.
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// firstReady is the first known time of readiness of mysql. Absent until mysql leaves Running.
+	// firstReady is the first known time at which mysql was ready. Absent for other components, and until mysql
+	// leaves the phase Running for the first time.
 	FirstReady *metav1.Time `json:"firstReady,omitempty"`
 }
 

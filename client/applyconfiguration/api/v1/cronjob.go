@@ -25,7 +25,7 @@ type CronJobApplyConfiguration struct {
 	Image *string `json:"image,omitempty"`
 	// timeZone is the time zone of the schedule, a name such as Europe/Berlin. Default: the cluster's, or UTC if the schedule has seconds.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// suspend stops future runs. An active run ends as usual. If the schedule has seconds, an active run gets SIGTERM, because its pod ends.
+	// suspend stops future runs. An active run continues. But if the schedule has seconds, an active run gets SIGTERM, because its pod is stopped.
 	Suspend *bool `json:"suspend,omitempty"`
 	// concurrencyPolicy applies when a run is due while the previous run is active: Allow runs both,
 	// Forbid skips the new run, Replace ends the previous run.

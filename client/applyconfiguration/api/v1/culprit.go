@@ -14,8 +14,9 @@ type CulpritApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// name of the object, in the namespace of the DataService.
 	Name *string `json:"name,omitempty"`
-	// reason is one word, most often Kubernetes' own: ImagePullBackOff, CrashLoopBackOff,
-	// Unschedulable, ProgressDeadlineExceeded, FailedCreate. Missing: the object does not exist.
+	// reason is one word. Most reasons come from Kubernetes: ImagePullBackOff, CrashLoopBackOff,
+	// Unschedulable, ProgressDeadlineExceeded, FailedCreate. The reason Missing means that the object
+	// does not exist.
 	Reason *string `json:"reason,omitempty"`
 }
 

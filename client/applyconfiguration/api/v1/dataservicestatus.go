@@ -26,10 +26,10 @@ type DataServiceStatusApplyConfiguration struct {
 	// (mysql->uuc->[eureka]->auth), or names the problem: component, pod and reason.
 	Message *string `json:"message,omitempty"`
 	// conditions are Ready, Progressing, Degraded and Paused. Reconciling and Stalled are present only while true. BackupHealthy
-	// is present with mysql.backup, Recoverable with its pointInTime, and DatabaseSwitch while mysql.name is not the database in
-	// use.
+	// is present with mysql.backup, Recoverable with mysql.backup.pointInTime, and DatabaseSwitch while mysql.name is not the
+	// database in use.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// history has the latest generation of the spec that was kept, and the latest that was ready. Absent
+	// history has the latest generation of the spec that was kept, and the latest generation that was ready. Absent
 	// until the spec changes under an operator of version 0.3.0 or newer.
 	History *HistoryApplyConfiguration `json:"history,omitempty"`
 	// backup describes the backups of mysql. Absent if no backups are declared.

@@ -20,12 +20,12 @@ type EtcdApplyConfiguration struct {
 	// labels and annotations then apply to the probe pod). Default: Managed.
 	Kind *string `json:"kind,omitempty"`
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept.
-	// With an even number one member more runs. If replicas is not set, a HorizontalPodAutoscaler or `kubectl
+	// If the number is even, one more member runs. If replicas is not set, a HorizontalPodAutoscaler or `kubectl
 	// scale` may set the number in the EtcdCluster. Default: 3 for a new cluster; a running cluster keeps its
 	// number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
-	// version is the tag. Default: the built-in image.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
+	// has neither, the tag is v and the version. Default: the built-in image.
 	Image *string `json:"image,omitempty"`
 	// version of etcd, 3.4.0 or newer. An upgrade passes one minor version at a time. An older version is
 	// refused. Default: the version of this operator release.

@@ -22,7 +22,7 @@ type MiddlewareApplyConfiguration struct {
 	// elsewhere). Default: StatefulSet for mysql, Deployment for eureka (StatefulSet for several pods),
 	// ThirdParty for uuc.
 	Kind *intstr.IntOrString `json:"kind,omitempty"`
-	// version is the tag of the built-in image; uuc has none. Default: the tag of this operator release.
+	// version is the tag of the built-in image; uuc has no built-in image. Default: the tag of this operator release.
 	Version *string `json:"version,omitempty"`
 	// thirdParty has the address of middleware of kind ThirdParty. Other kinds ignore it.
 	ThirdParty *ThirdPartyApplyConfiguration `json:"thirdParty,omitempty"`

@@ -25,7 +25,7 @@ type MongoDBApplyConfiguration struct {
 	// version of MongoDB. MongoDB's operator must know it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
 	// 0.12. An upgrade passes one major version at a time.
 	Version *string `json:"version,omitempty"`
-	// image of mongod, with its tag. It must contain the version that version names. Default: the image of MongoDB's operator for that version.
+	// image of mongod, with its tag. It must contain the version in the field version. Default: the image of MongoDB's operator for that version.
 	Image *string `json:"image,omitempty"`
 	// database is the database of the services. The account dataservice may read and write this database, and administer its collections and indexes.
 	Database *string `json:"database,omitempty"`

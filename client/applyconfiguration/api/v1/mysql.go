@@ -40,8 +40,8 @@ type MySQLApplyConfiguration struct {
 	// databases are created in addition to the built-in ones. The services' account has all rights on
 	// them. Removing an entry does not drop the database.
 	Databases []apiv1.DatabaseName `json:"databases,omitempty"`
-	// users are accounts in addition to the services' own. The Secret <name>-users holds the password of
-	// each under its name. Removing an entry does not drop the account.
+	// users are accounts in addition to the services' own. The Secret <name>-users has a key with the name
+	// of each account, whose value is the password. Removing an entry does not drop the account.
 	Users []DatabaseUserApplyConfiguration `json:"users,omitempty"`
 	// backup configures the store and the schedule of backups. Declaring it restarts the server once, to create the
 	// account that makes the backups. Default: no backups.

@@ -8,9 +8,9 @@ package v1
 // NetworkPolicyApplyConfiguration represents a declarative configuration of the NetworkPolicy type for use
 // with apply.
 //
-// NetworkPolicy limits who may connect to a component's pods: the components that depend on it or
-// call it, on its ports. A component with a nodePort, a load balancer or an ingress accepts
-// connections from anywhere.
+// NetworkPolicy lets only the components that depend on a component, or call it, connect to the
+// component's pods, and only to its ports. A component with a nodePort, a load balancer or an
+// ingress accepts connections from anywhere.
 type NetworkPolicyApplyConfiguration struct {
 	// enabled creates a NetworkPolicy for each component.
 	Enabled *bool `json:"enabled,omitempty"`

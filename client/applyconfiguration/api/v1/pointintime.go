@@ -12,8 +12,8 @@ package v1
 type PointInTimeApplyConfiguration struct {
 	// interval is the maximum age of changes that are not in the archive.
 	Interval *string `json:"interval,omitempty"`
-	// daysOnServer is the time for which the server keeps its binary log. An archive that
-	// stops for longer has a gap.
+	// daysOnServer is the time in days for which the server keeps its binary log. An archive
+	// that stops for longer has a gap.
 	DaysOnServer *int32 `json:"daysOnServer,omitempty"`
 }
 

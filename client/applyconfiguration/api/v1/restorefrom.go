@@ -18,7 +18,7 @@ type RestoreFromApplyConfiguration struct {
 	Destination *v1alpha1.BackupDestinationApplyConfiguration `json:"destination,omitempty"`
 	// backup is the ID of the backup, or latest (the newest backup; with toTime, the newest backup before toTime).
 	Backup *string `json:"backup,omitempty"`
-	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
+	// toTime is the point in time up to which the archive is replayed, or latest. Default: the time of the backup.
 	ToTime *string `json:"toTime,omitempty"`
 	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backup.
 	IdentitySecret *v1alpha1.SecretNameApplyConfiguration `json:"identitySecret,omitempty"`

@@ -18,7 +18,7 @@ type AutoGrowApplyConfiguration struct {
 	Limit *resource.Quantity `json:"limit,omitempty"`
 	// at is the used share of the file system at which the volume grows. Default: 80%.
 	At *string `json:"at,omitempty"`
-	// by is the share of its size by which the volume grows. Default: 20%.
+	// by is the growth of the volume in one step, as a share of the volume's size. Default: 20%.
 	By *string `json:"by,omitempty"`
 }
 

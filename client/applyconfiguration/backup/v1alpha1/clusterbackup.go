@@ -28,7 +28,7 @@ type ClusterBackupApplyConfiguration struct {
 	// MySQLCluster).
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and into the pod of the archive. The container
-	// that does the work is called backup. The init container agent brings the agent.
+	// that does the work is called backup. The init container called agent copies the agent's program into the pod.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
 }
 

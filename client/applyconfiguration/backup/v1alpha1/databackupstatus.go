@@ -41,9 +41,9 @@ type DataBackupStatusApplyConfiguration struct {
 	Bytes *int64 `json:"bytes,omitempty"`
 	// storedBytes is the size of the backup in the store, in bytes.
 	StoredBytes *int64 `json:"storedBytes,omitempty"`
-	// tables is the number of tables in the backup; for a RedisCluster, of shards. Absent for an EtcdCluster.
+	// tables is the number of tables in the backup; for a RedisCluster, the number of shards. Absent for an EtcdCluster.
 	Tables *int32 `json:"tables,omitempty"`
-	// rows is the number of rows of all tables in the backup; for an EtcdCluster or a RedisCluster, of keys.
+	// rows is the number of rows of all tables in the backup; for an EtcdCluster or a RedisCluster, the number of keys.
 	Rows *int64 `json:"rows,omitempty"`
 	// revision is a revision of etcd. The backup has at least all writes up to this revision, which include every
 	// write that was acknowledged before the backup began.
@@ -54,7 +54,7 @@ type DataBackupStatusApplyConfiguration struct {
 	Position *PositionApplyConfiguration `json:"position,omitempty"`
 	// warnings are limits of a backup that succeeded, such as tables that no snapshot covers.
 	Warnings []string `json:"warnings,omitempty"`
-	// conditions are Ready, and Reconciling and Stalled only while true.
+	// conditions are Ready, Reconciling and Stalled. Reconciling and Stalled are present only while true.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,10 +14,10 @@ import (
 // DataRestoreApplyConfiguration represents a declarative configuration of the DataRestore type for use
 // with apply.
 //
-// DataRestore restores a backup to a new volume, next to the running database, and checks it. A DataRestore never
-// changes or switches the running database. Without databaseName it is a rehearsal, and its volume is deleted with
-// the resource. With databaseName the volume is kept, and a person can switch the DataService to the restored
-// database, and back in the same way.
+// DataRestore restores a backup to a new volume, next to the running database, and checks the restored database. A
+// DataRestore never changes or switches the running database. Without databaseName it is a rehearsal, and its volume
+// is deleted with the resource. With databaseName the volume is kept, and a person can switch the DataService to the
+// restored database, and back in the same way.
 type DataRestoreApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -14,10 +14,10 @@ type DataRestoreSpecApplyConfiguration struct {
 	Of *SourceApplyConfiguration `json:"of,omitempty"`
 	// backup is the ID of the backup, or latest (the newest backup; with toTime, the newest backup before toTime).
 	Backup *string `json:"backup,omitempty"`
-	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
+	// toTime is the point in time up to which the archive is replayed, or latest. Default: the time of the backup.
 	ToTime *string `json:"toTime,omitempty"`
 	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. If toTime is ambiguous,
-	// the message of the restore names the position. backup must be an ID, because a position is valid in one log only.
+	// the message of the restore names the possible positions. backup must be an ID, because a position is valid in one log only.
 	ToPosition *string `json:"toPosition,omitempty"`
 	// databaseName is the value of spec.mysql.name with which a DataService uses the restored database. The volume is the claim
 	// data-<databaseName>-0, and is kept when the DataRestore is deleted. No claim of that name may exist. Default: none, a

@@ -47,7 +47,8 @@ type DataRestoreStatusApplyConfiguration struct {
 	Rows *int64 `json:"rows,omitempty"`
 	// serverVersion is the version of the server when the backup was made.
 	ServerVersion *string `json:"serverVersion,omitempty"`
-	// restoredTo is the moment of the last restored transaction: of the archive, or the start of the backup.
+	// restoredTo is the time of the last transaction that was restored from the archive. Without an archive, restoredTo is the time when the backup
+	// started.
 	RestoredTo *v1.Time `json:"restoredTo,omitempty"`
 	// transactions is the number of transactions that were applied after the backup was loaded.
 	Transactions *int64 `json:"transactions,omitempty"`
@@ -57,7 +58,7 @@ type DataRestoreStatusApplyConfiguration struct {
 	Loses *LossApplyConfiguration `json:"loses,omitempty"`
 	// warnings are limits of the backup, such as tables that no snapshot covers.
 	Warnings []string `json:"warnings,omitempty"`
-	// conditions are Ready, and Reconciling and Stalled only while true.
+	// conditions are Ready, Reconciling and Stalled. Reconciling and Stalled are present only while true.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -12,12 +12,12 @@ import (
 // LossApplyConfiguration represents a declarative configuration of the Loss type for use
 // with apply.
 //
-// Loss describes the data that was committed in the running database after the moment of the restore.
+// Loss describes the data that was committed in the running database after the point in time to which the backup was restored.
 type LossApplyConfiguration struct {
 	// summary describes the loss in a few words. Transactions after countedTo are lost in addition.
 	Summary *string `json:"summary,omitempty"`
-	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end, because
-	// transactions until the switch are lost, too.
+	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end of the loss, because all
+	// transactions until the switch are lost.
 	Accept *string `json:"accept,omitempty"`
 	// transactions is the number of lost transactions in the archive. Absent without an archive.
 	Transactions *int64 `json:"transactions,omitempty"`

@@ -8,7 +8,7 @@ package v1alpha1
 // StoreEncryptionApplyConfiguration represents a declarative configuration of the StoreEncryption type for use
 // with apply.
 //
-// StoreEncryption selects the encryption that a store applies to objects. The store can read them.
+// StoreEncryption selects the encryption that a store applies to objects. The store itself can decrypt these objects.
 type StoreEncryptionApplyConfiguration struct {
 	// algorithm is AES256 (with a key of the store) or KMS.
 	Algorithm *string `json:"algorithm,omitempty"`

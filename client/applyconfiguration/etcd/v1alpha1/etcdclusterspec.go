@@ -18,8 +18,8 @@ import (
 // EtcdClusterSpec is the desired state of an etcd cluster. A field that is null counts as not given.
 type EtcdClusterSpecApplyConfiguration struct {
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
-	// kept. With an even number one member more runs, because an even number survives no more losses than the
-	// next lower odd number. A HorizontalPodAutoscaler may set replicas.
+	// kept. If the number is even, one more member runs, because an even number of members survives no more
+	// losses than the next lower odd number. A HorizontalPodAutoscaler may set replicas.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec after its
 	// creation, a change or a failure. After that, the condition Progressing is False with the reason
@@ -34,13 +34,13 @@ type EtcdClusterSpecApplyConfiguration struct {
 	StorageAutoGrow *backupv1alpha1.AutoGrowApplyConfiguration `json:"storageAutoGrow,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// version of etcd, 3.4.0 or newer. With a v before it, it is the tag of the image, unless image has a tag. An
-	// upgrade passes one minor version at a time. An older version is refused. Default: 3.6.16.
+	// version of etcd, 3.4.0 or newer. An older version is refused. The tag of the image is v and the version, unless
+	// image has a tag. An upgrade passes one minor version at a time. Default: 3.6.16.
 	Version *string `json:"version,omitempty"`
 	// registry replaces the host of the default image: REGISTRY/etcd-development/etcd. Default: gcr.io.
 	Registry *string `json:"registry,omitempty"`
-	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
-	// version is the tag. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
+	// has neither, the tag is v and the version. Default: gcr.io/etcd-development/etcd.
 	Image *string `json:"image,omitempty"`
 	// imagePullSecrets are the credentials for pulling images.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`

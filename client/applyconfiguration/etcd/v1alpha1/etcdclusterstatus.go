@@ -54,8 +54,8 @@ type EtcdClusterStatusApplyConfiguration struct {
 	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Available, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling and
-	// Stalled are present only while true.
+	// conditions are Ready, Available, Progressing and Degraded. BackupHealthy is present with spec.backup. Reconciling
+	// and Stalled are present only while true.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// members are the members in etcd's own list, and pods that will become members.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`

@@ -17,7 +17,7 @@ type MemberStatusApplyConfiguration struct {
 	// ordinal of the member's pod; -1 without a pod.
 	Ordinal *int32 `json:"ordinal,omitempty"`
 	// state is Voter (the member votes and answers), Learner (the member copies the data), Starting, Down (the
-	// member votes and does not answer), Lost (the member has lost its data) or Unknown (no pod belongs to this
+	// member votes, but does not answer), Lost (the member has lost its data) or Unknown (no pod belongs to this
 	// member).
 	State *string `json:"state,omitempty"`
 	// version of etcd that the member runs.

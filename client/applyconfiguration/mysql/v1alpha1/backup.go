@@ -16,7 +16,7 @@ import (
 // Backup configures the backups of a database, their checks, and the archive of its transactions.
 type BackupApplyConfiguration struct {
 	backupv1alpha1.ClusterBackupApplyConfiguration `json:""`
-	// pointInTime archives all transactions, so that any moment after a backup can be restored. Default: no archive.
+	// pointInTime archives all transactions, so that any point in time after a backup can be restored. Default: no archive.
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
 	// verify restores the newest backup and the archive after it to a temporary volume, and checks the restored database. Default: backups are
 	// not checked.

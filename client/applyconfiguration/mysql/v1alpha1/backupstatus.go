@@ -20,8 +20,8 @@ type BackupStatusApplyConfiguration struct {
 	LastVerified *v1.Time `json:"lastVerified,omitempty"`
 	// verifiedID is the ID of the last successfully checked backup.
 	VerifiedID *string `json:"verifiedID,omitempty"`
-	// since is set if the members were a single server of a DataService before. It is the time when their first backup ended. Only the
-	// backups of the single server have earlier moments.
+	// since is the time when the first backup of the members ended. It is set only if the database was a single server of a DataService
+	// before. Earlier points in time can be restored only from the backups of the single server.
 	Since *v1.Time `json:"since,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 // MySQLClusterSpec is the desired state of a replicated MySQL database. A field that is null counts as not given.
 type MySQLClusterSpecApplyConfiguration struct {
 	// replicas is the number of members: 0 to 5. 0 parks the database: no pod runs, and the data is kept. With 1
-	// there is no copy. With 3 or more, two replicas acknowledge transactions; others only serve reads.
+	// there is no copy. With 3 or more, two replicas acknowledge transactions; further replicas only serve reads.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// image of MySQL 8.4 or newer. An upgrade replaces one member at a time, the primary last.
 	// Default: docker.io/library/mysql:8.4.9.

@@ -37,8 +37,8 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Primary *string `json:"primary,omitempty"`
 	// epoch grows with each change of the primary.
 	Epoch *int64 `json:"epoch,omitempty"`
-	// voters are the pods whose copies acknowledge. Each acknowledged transaction is on one of these copies, which can
-	// become the primary. Empty: the primary has no such copy.
+	// voters are the pods whose copies acknowledge transactions. Each acknowledged transaction is on at least one of these
+	// pods, and only one of these pods can become the primary. Empty: the primary has no such copy.
 	Voters []string `json:"voters,omitempty"`
 	// version is the lowest version of MySQL that a member runs.
 	Version *string `json:"version,omitempty"`
@@ -60,9 +60,8 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *BackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Available, Redundant, Progressing and Degraded, with spec.backup BackupHealthy, and
-	// with spec.backup.pointInTime Recoverable. Quarantined, Reconciling and Stalled are present only while
-	// true.
+	// conditions are Ready, Available, Redundant, Progressing and Degraded. BackupHealthy is present with spec.backup, and
+	// Recoverable with spec.backup.pointInTime. Quarantined, Reconciling and Stalled are present only while true.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// members are the pods, by ordinal.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`

@@ -14,7 +14,7 @@ import (
 //
 // Replication configures which member may be the primary, and when.
 type ReplicationApplyConfiguration struct {
-	// whenAlone is Write (the primary accepts writes without a copy, after the operator recorded this; no other member can be
+	// whenAlone is Write (the operator records that no copy exists, and then the primary accepts writes; no other member can be
 	// promoted until a copy has caught up) or Block (commits wait until a copy acknowledges).
 	WhenAlone *mysqlv1alpha1.WhenAlone `json:"whenAlone,omitempty"`
 	// failover is Automatic (the operator replaces a lost primary when the replacement provably loses nothing) or Manual (the

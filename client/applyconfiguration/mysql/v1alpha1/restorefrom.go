@@ -12,11 +12,11 @@ import (
 // RestoreFromApplyConfiguration represents a declarative configuration of the RestoreFrom type for use
 // with apply.
 //
-// RestoreFrom selects the backup from which a new database is made, and the moment up to which the archive is replayed.
+// RestoreFrom selects the backup from which a new database is made, and the point in time up to which the archive is replayed.
 type RestoreFromApplyConfiguration struct {
 	backupv1alpha1.ClusterRestoreApplyConfiguration `json:""`
-	// toTime is the moment up to which the archive is replayed, or latest. If backup has no ID, the newest backup before that moment is used.
-	// Default: the moment of the backup.
+	// toTime is the point in time up to which the archive is replayed, or latest. If backup is latest, the newest backup before toTime is used.
+	// Default: the time of the backup.
 	ToTime *string `json:"toTime,omitempty"`
 }
 

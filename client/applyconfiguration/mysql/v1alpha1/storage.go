@@ -16,7 +16,7 @@ import (
 // Storage is the volume of each member. The volume is kept when the member or the database is removed.
 type StorageApplyConfiguration struct {
 	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member whose
-	// data is copied again needs room for the data twice.
+	// data is copied again needs room for two copies of the data.
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`

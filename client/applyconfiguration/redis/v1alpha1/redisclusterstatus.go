@@ -44,8 +44,8 @@ type RedisClusterStatusApplyConfiguration struct {
 	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling, Stalled, SpecIgnored and Colocated
-	// are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
+	// conditions are Ready, Progressing and Degraded. BackupHealthy is present with spec.backup. Reconciling, Stalled, SpecIgnored and
+	// Colocated are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// instances are the pods and the roles of their servers, by name.
 	Instances []InstanceApplyConfiguration `json:"instances,omitempty"`
