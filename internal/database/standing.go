@@ -6,6 +6,7 @@ package database
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -49,6 +50,17 @@ type Standing struct {
 	CauseReason, Cause string
 	// Deadline limits the time of a creation, a change or a repair. 0: no limit.
 	Deadline time.Duration
+}
+
+// Refuse adds the refusal of a spec to the standing of a database whose servers are maintained nevertheless. nil: none.
+func (s *Standing) Refuse(refused *reconcile.SpecError) {
+	if refused == nil {
+		return
+	}
+	text := strings.ReplaceAll(refused.Error(), "\n", "; ") + ". The running objects are not changed"
+	s.Settled, s.Degraded, s.Hopeless = false, true, s.Hopeless || s.Step == ""
+	s.WaitReason, s.CauseReason = refused.Reason, refused.Reason
+	s.Wait, s.Cause, s.Unwell = Join(text, s.Wait), Join(text, s.Cause), Join(text, s.Unwell)
 }
 
 // Explain returns the reason and the message of a status.

@@ -23,14 +23,15 @@ import (
 func (v *view) standing(phase etcdv1.Phase) *database.Standing {
 	step, text := v.doing()
 	s := &database.Standing{
-		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: isDegraded(phase) || v.observed.refused != nil, PauseField: "spec.paused", Deleting: v.deleting(),
-		WellReason: etcdv1.ReasonAllVoting, Well: v.well(), Notes: v.notes(), Unwell: v.account(v.cause()),
+		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: isDegraded(phase), PauseField: "spec.paused", Deleting: v.deleting(),
+		WellReason: etcdv1.ReasonAllVoting, Well: v.well(), Notes: v.notes(), Unwell: v.account(v.model.Reason),
 		Step: step, Doing: v.account(text), Looking: "looking at the cluster", WaitReason: v.waiting(), Wait: v.waitsFor(),
-		CauseReason: v.waiting(), Cause: v.cause(), Deadline: database.Deadline(v.ec.Spec.ProgressDeadlineSeconds),
+		CauseReason: v.waiting(), Cause: v.model.Reason, Deadline: database.Deadline(v.ec.Spec.ProgressDeadlineSeconds),
 	}
 	if v.parked() {
 		s.WellReason, s.Notes = etcdv1.ReasonParked, nil
 	}
+	s.Refuse(v.observed.refused)
 	return s
 }
 

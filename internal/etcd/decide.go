@@ -59,10 +59,10 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observa
 // pausedAgain is the time until the next pass of a paused cluster. Each pass reads the positions of the members' data.
 const pausedAgain = 30 * time.Second
 
-// note writes a position to a claim. While the cluster is paused, no plan publishes the position to the agents, so note
-// publishes it, too.
+// note writes a position to a claim. While the cluster is paused or its spec is refused, no plan publishes the position
+// to the agents, so note publishes it, too.
 func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
-	if err := k.take(ctx, ec, obs, step); err != nil || !ec.Spec.Paused {
+	if err := k.take(ctx, ec, obs, step); err != nil || !ec.Spec.Paused && !obs.unplanned {
 		return err
 	}
 	objects := database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, ec)}

@@ -23,13 +23,13 @@ type lease struct{}
 
 func (lease) Held() bool { return true }
 
-// While a cluster is paused, the operator still writes the position of each member's data to the member's claim, and to the ConfigMap that
-// the agents read. Without a pause, the plan of the cluster writes the positions to the ConfigMap.
-func TestPositionsArePublishedWhilePaused(t *testing.T) {
+// While a cluster is paused or its spec is refused, the operator still writes the position of each member's data to the member's claim, and
+// to the ConfigMap that the agents read. No plan does that then.
+func TestPositionsArePublishedWithoutAPlan(t *testing.T) {
 	t.Parallel()
-	for _, paused := range []bool{false, true} {
+	for _, lacks := range []struct{ paused, unplanned bool }{{}, {paused: true}, {unplanned: true}} {
 		ec := read(t, "minimal")
-		ec.Spec.Paused = paused
+		ec.Spec.Paused = lacks.paused
 		id := membership.ID(0xc1)
 		kept, claim := object.Empty(object.ConfigMapKind), object.Empty(object.ClaimKind)
 		for o, name := range map[*unstructured.Unstructured]string{kept: records.Name(ec.Name), claim: database.ClaimName(ec.Name, 0)} {
@@ -49,7 +49,8 @@ func TestPositionsArePublishedWhilePaused(t *testing.T) {
 			Term: 3, Index: 900, Applied: 900,
 		}
 		obs := &Observation{
-			recordAt: database.Version{UID: kept.GetUID(), Version: live(kept).GetResourceVersion()},
+			unplanned: lacks.unplanned,
+			recordAt:  database.Version{UID: kept.GetUID(), Version: live(kept).GetResourceVersion()},
 			View: membership.View{
 				Live: 1, Record: membership.Record{Cluster: id, Replicas: 1, Version: "3.6.16"},
 				Pods: []membership.Pod{{Name: ec.Name + "-0", UID: "u", IP: "192.0.2.1", Running: true, Ready: true, Outdated: true, Answer: &answer}},
@@ -66,7 +67,7 @@ func TestPositionsArePublishedWhilePaused(t *testing.T) {
 		assert.Assert(t, len(position) > 6 && position[:6] == "3 900 ", position)
 		data, _, _ := unstructured.NestedStringMap(live(kept).Object, "data")
 		want := map[string]string{"about": "it"}
-		if paused {
+		if lacks.paused || lacks.unplanned {
 			want[ec.Name+"-0"] = "c1 2 3 900"
 		}
 		assert.DeepEqual(t, data, want)

@@ -7,6 +7,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/etcd/server"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -50,7 +52,10 @@ type Kind struct {
 	wellFor  time.Duration // time for which a replaced pod must be ready before the next one is replaced
 }
 
-var _ reconcile.Kind[*etcdv1.EtcdCluster, Observation] = &Kind{}
+var (
+	_ reconcile.Kind[*etcdv1.EtcdCluster, Observation]       = &Kind{}
+	_ reconcile.Maintainer[*etcdv1.EtcdCluster, Observation] = &Kind{}
+)
 
 // New returns the kind. c is the operator's cached client; live reads from the API server. wellFor is the time for which a replaced pod
 // must be ready without a restart before the next pod is replaced.
@@ -85,6 +90,19 @@ func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, obs *Observatio
 		return nil, err
 	}
 	return k.planner.plan(obs.accepted, reconcile.OwnerOf(k, ec), in)
+}
+
+// Maintain keeps the repair of the members going while the spec is refused, if the cluster has a StatefulSet.
+func (k *Kind) Maintain(ec *etcdv1.EtcdCluster, in reconcile.Inputs, refusal *reconcile.SpecError, obs *Observation) (bool, error) {
+	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
+	if live == nil || err != nil {
+		return false, err
+	}
+	if obs.refused != nil {
+		refusal = &reconcile.SpecError{Reason: obs.refused.Reason, Err: errors.Join(obs.refused, refusal)}
+	}
+	obs.refused, obs.unplanned = refusal, true
+	return true, nil
 }
 
 // Observe reads the cluster's objects, pods and claims, and queries every pod.

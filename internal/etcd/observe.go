@@ -43,9 +43,10 @@ type Observation struct {
 	Replacing bool
 
 	// accepted is the resource that was planned; nil if it is the resource itself. refused names the fields of the spec that were not
-	// planned; nil if all were planned.
-	accepted *etcdv1.EtcdCluster
-	refused  *reconcile.SpecError
+	// planned; nil if all were planned. unplanned reports whether no object was planned because of them.
+	accepted  *etcdv1.EtcdCluster
+	refused   *reconcile.SpecError
+	unplanned bool
 
 	access       server.Access
 	certificates []certificate

@@ -6,7 +6,6 @@ package etcd
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -129,7 +128,7 @@ func (v *view) doing() (step, text string) {
 
 // settled reports whether the cluster matches the spec.
 func (v *view) settled() bool {
-	return v.seen.Observed != nil && v.seen.Failure == nil && v.model.Settled && !v.observed.View.Lagging && v.observed.refused == nil
+	return v.seen.Observed != nil && v.seen.Failure == nil && v.model.Settled && !v.observed.View.Lagging
 }
 
 // parked reports whether replicas is 0.
@@ -140,7 +139,7 @@ func (v *view) parked() bool {
 // hopeless reports whether only a user can act.
 func (v *view) hopeless() bool {
 	step, _ := v.doing()
-	return step == "" && (v.model.Verdict == membership.SplitBrain || v.observed.refused != nil)
+	return step == "" && v.model.Verdict == membership.SplitBrain
 }
 
 // well describes a settled cluster.
@@ -165,9 +164,6 @@ func (v *view) deleting() string {
 
 // waiting returns the reason why no step can run.
 func (v *view) waiting() string {
-	if v.observed.refused != nil {
-		return v.observed.refused.Reason
-	}
 	phase := v.ec.Status.Phase
 	if v.model.Restarts && phase == etcdv1.PhaseUpgrading || v.model.Starts && phase == etcdv1.PhaseScaling {
 		return etcdv1.ReasonWorking
@@ -195,25 +191,14 @@ func (v *view) waiting() string {
 
 // waitsFor describes the reason why no step can run.
 func (v *view) waitsFor() string {
-	wait := v.cause()
+	wait := v.model.Reason
 	if len(v.seen.Decision.Steps) > 0 && v.seen.Decision.Steps[0].Message != "" {
-		wait = v.withRefused(v.seen.Decision.Steps[0].Message)
+		wait = v.seen.Decision.Steps[0].Message
 	}
 	if v.observed.View.Lagging && wait == "" {
 		wait = "waiting for Kubernetes to process the changed StatefulSet"
 	}
 	return v.account(wait)
-}
-
-// cause returns the reason why the cluster does not match the spec.
-func (v *view) cause() string { return v.withRefused(v.model.Reason) }
-
-// withRefused puts the refused fields of the spec before a text.
-func (v *view) withRefused(text string) string {
-	if v.observed.refused == nil {
-		return text
-	}
-	return database.Join(strings.ReplaceAll(v.observed.refused.Error(), "\n", "; ")+". The running objects are not changed", text)
 }
 
 // account returns a message that has the problem of a pod before the problem's consequences.

@@ -80,6 +80,13 @@ type Historian[T client.Object] interface {
 	Revision(resource T) (revision *appsv1.ControllerRevision, ready int64, err error)
 }
 
+// Maintainer is a kind whose running servers are observed and repaired while their spec is refused.
+type Maintainer[T client.Object, O any] interface {
+	// Maintain adds the refusal of a spec to the observation. No object of the plan was written. Maintain reports whether servers run, which
+	// Observe and Decide then maintain. Otherwise the pass ends with the refusal.
+	Maintain(resource T, in Inputs, refusal *SpecError, obs *O) (bool, error)
+}
+
 // Paced is a kind whose resources take turns when a new version of the operator plans other objects for an unchanged
 // spec.
 type Paced[T client.Object] interface {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/workers"
 )
@@ -59,6 +60,7 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 		*obs = *new(O)
 		err = r.carry(ctx, resource, owner, obs, &seen)
 	}
+	retry, err := r.maintain(ctx, resource, owner, obs, err)
 	if err != nil {
 		return seen, err
 	}
@@ -78,8 +80,37 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 	if seen.Paused {
 		seen.Decision = Decision{Notes: seen.Decision.Notes, LookAgain: seen.Decision.NoteAgain}
 	}
+	if retry > 0 && (seen.Decision.LookAgain == 0 || retry < seen.Decision.LookAgain) {
+		seen.Decision.LookAgain = retry
+	}
 	seen.Observed = obs
 	return seen, nil
+}
+
+// maintain returns nil instead of the refusal of a spec if the kind maintains what runs, and the time after which the
+// plan is tried again (0: after the next event). A wrong spec must not stop the repair of servers. maintain returns
+// all other errors.
+func (r *Reconciler[T, O]) maintain(ctx context.Context, resource T, owner object.Owner, obs *O, err error) (time.Duration, error) {
+	kind, ok := any(r.kind).(Maintainer[T, O])
+	if !ok || err == nil {
+		return 0, err
+	}
+	var (
+		mistake *SpecError
+		refused *RefusedError
+		failed  = classify(err, r.retryRefused)
+	)
+	if !failed.stalled || !errors.As(err, &mistake) && !errors.As(err, &refused) {
+		return 0, err
+	}
+	runs, keepErr := kind.Maintain(resource, r.inputs(ctx, owner), &SpecError{Reason: failed.reason, Err: errors.New(health.Refusal(failed.Error()))}, obs)
+	if keepErr != nil {
+		return 0, keepErr
+	}
+	if !runs {
+		return 0, err
+	}
+	return failed.retryAfter, nil
 }
 
 // carry plans a resource and applies the plan. A large resource needs a turn for the plan and for its application.

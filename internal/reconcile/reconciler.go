@@ -81,7 +81,8 @@ func NewReconciler[T client.Object, O any](kind Kind[T, O], series *metrics.Seri
 //
 //  1. Read the resource. If it was deleted, drop what is cached of it.
 //  2. Wait for a turn if the spec is large (heavy.go).
-//  3. Plan: the kind renders all objects (Kind.Plan). A wrong spec ends the pass here, before the first write.
+//  3. Plan: the kind renders all objects (Kind.Plan). A wrong spec ends the pass here, before the first write. If servers
+//     run, the pass continues with step 7 (Maintainer).
 //  4. Ask for a turn if the operator, not the user, changes running pods (pace.go, gate.go).
 //  5. Apply the plan: Secrets and records, then parts in waves, then prune (engine.go, part.go, prune.go).
 //  6. Keep the spec in the history if it was accepted (history.go).

@@ -33,6 +33,8 @@ import (
 // actor is a test's kind without objects. The status's message shows the progress, and its phase the failure.
 type actor struct {
 	plan    func() // nil for nothing
+	refusal error  // result of Plan
+	runs    bool   // servers run, and are maintained if the plan is refused
 	observe func(context.Context) (string, error)
 	step    func(context.Context) error
 	heavy   *Heavy                      // if set, the DataService counts as a large one
@@ -52,7 +54,11 @@ func (a actor) Plan(*dsv1.DataService, Inputs, *string) (*Plan, error) {
 	if a.plan != nil {
 		a.plan()
 	}
-	return &Plan{}, nil
+	return &Plan{}, a.refusal
+}
+
+func (a actor) Maintain(*dsv1.DataService, Inputs, *SpecError, *string) (bool, error) {
+	return a.runs, nil
 }
 
 func (a actor) Decide(*dsv1.DataService, PlanSeen, *string) Decision {
@@ -164,16 +170,20 @@ func TestPausedTakesNoStep(t *testing.T) {
 	assert.Equal(t, decided, 1)
 }
 
-// A note is written in each reconciliation, even if the step fails or the resource is paused. If the step does not
-// fail, the status reports the failure of a note.
+// A note is written in each reconciliation, even if the step fails, the resource is paused, or the spec is refused while
+// servers run. If the step does not fail, the status reports the failure of a note.
 func TestNotesAreTaken(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
 	for name, c := range map[string]struct {
 		paused     bool
+		plan       error
 		step, note error
 		phase      string
 	}{
+		"plan error":           {plan: &SpecError{Reason: ReasonInvalidSpec, Err: refused}, phase: "Working"},
+		"refused by a policy":  {plan: &RefusedError{Err: apierrors.NewForbidden(schema.GroupResource{}, "store", refused)}, phase: "Working"},
+		"plan and step fail":   {plan: &SpecError{Reason: ReasonInvalidSpec, Err: refused}, step: refused, phase: "StepFailed: refused (step Act)"},
 		"both":                 {phase: "Working"},
 		"the step fails":       {step: refused, phase: "StepFailed: refused (step Act)"},
 		"the note fails":       {note: refused, phase: "StepFailed: refused (step Note)"},
@@ -185,12 +195,30 @@ func TestNotesAreTaken(t *testing.T) {
 			noted := 0
 			pass, status := reconciling(t, actor{
 				paused: c.paused, observe: func(context.Context) (string, error) { return "seen", nil }, step: func(context.Context) error { return c.step },
-				note: func(context.Context) error { noted++; return c.note },
+				note: func(context.Context) error { noted++; return c.note }, refusal: c.plan, runs: true,
 			})
 			assert.Equal(t, pass(t.Context()) == nil, c.phase == "Working")
 			assert.Equal(t, noted, 1)
 			assert.Equal(t, string(status().Phase), c.phase)
 		})
+	}
+}
+
+// If the spec is refused and no server runs, or the plan failed for another reason, nothing is observed.
+func TestRefusalWithoutServersEndsThePass(t *testing.T) {
+	t.Parallel()
+	wrong := errors.New("wrong")
+	for phase, a := range map[string]actor{
+		"InvalidSpec: wrong":       {refusal: &SpecError{Reason: ReasonInvalidSpec, Err: wrong}},
+		"ApplyFailed: wrong":       {refusal: wrong, runs: true},
+		"CredentialsFailed: wrong": {refusal: &SecretError{Err: wrong}, runs: true},
+	} {
+		decided := 0
+		a.decided = &decided
+		pass, status := reconciling(t, a)
+		_ = pass(t.Context()) // the status reports the error
+		assert.Equal(t, string(status().Phase), phase)
+		assert.Equal(t, decided, 0)
 	}
 }
 

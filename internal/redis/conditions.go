@@ -24,7 +24,7 @@ func (v *view) standing(s *redisv1.RedisClusterStatus) *database.Standing {
 	step, text := v.doing()
 	model := v.decided.Model
 	wellReason, well := v.well(s)
-	return &database.Standing{
+	standing := &database.Standing{
 		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: s.Phase == redisv1.PhaseFailed || v.refusing() != "" || len(model.Failing) > 0,
 		PauseField: "spec.pause", Deleting: v.deleting(),
 		Deadline:   database.Deadline(v.rc.Spec.ProgressDeadlineSeconds),
@@ -32,6 +32,8 @@ func (v *view) standing(s *redisv1.RedisClusterStatus) *database.Standing {
 		Unwell: v.causes(model.Reason), Step: step, Doing: v.causes(text), Looking: "looking at the cluster",
 		WaitReason: v.waiting(), Wait: v.waitsFor(), CauseReason: v.waiting(), Cause: v.account(model.Reason),
 	}
+	standing.Refuse(v.observed.refused)
+	return standing
 }
 
 // conditions sets the conditions of a status.

@@ -49,6 +49,8 @@ type Observation struct {
 	// Password explains why the password in the Secret is invalid. Empty if it is valid.
 	Password string
 
+	// refused is the refusal of the spec, because of which no object was planned; nil if the plan was applied.
+	refused  *reconcile.SpecError
 	access   server.Access
 	recordAt database.Version
 	backups  backup.Seen

@@ -18,6 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/server"
 	"d3os.com/d3os-operator/internal/redis/topology"
@@ -46,7 +47,10 @@ type Kind struct {
 	wellFor  time.Duration // time for which a replaced pod must be ready before the next pod is replaced
 }
 
-var _ reconcile.Kind[*redisv1.RedisCluster, Observation] = &Kind{}
+var (
+	_ reconcile.Kind[*redisv1.RedisCluster, Observation]       = &Kind{}
+	_ reconcile.Maintainer[*redisv1.RedisCluster, Observation] = &Kind{}
+)
 
 // Images holds values of the operator's configuration: images, and the namespace of the operator's pods.
 type Images struct {
@@ -88,6 +92,25 @@ func clusterKey(namespace, name string) string { return namespace + "/" + name }
 // Plan returns the objects of a cluster, as one part.
 func (k *Kind) Plan(rc *redisv1.RedisCluster, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
 	return k.planner.plan(rc, reconcile.OwnerOf(k, rc), in)
+}
+
+// Maintain keeps the repair of the servers going while the spec is refused, if the cluster has a StatefulSet.
+func (k *Kind) Maintain(rc *redisv1.RedisCluster, in reconcile.Inputs, refusal *reconcile.SpecError, obs *Observation) (bool, error) {
+	record, err := records.Planned(in, reconcile.OwnerOf(k, rc))
+	if err != nil {
+		return false, err
+	}
+	for shard := range max(len(wantedShards(&rc.Spec)), len(record.Shards)) {
+		set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
+		if err != nil {
+			return false, err
+		}
+		if set != nil {
+			obs.refused = refusal
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Decide returns the steps that follow from an observation.

@@ -4,6 +4,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/jsonpath"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -211,6 +213,79 @@ func TestStatus(t *testing.T) {
 			before := rc.DeepCopy()
 			report(k, rc, observed, failure)
 			assert.DeepEqual(t, rc, before)
+		})
+	}
+}
+
+// If no pod can pull its image, the messages begin with the image, in a new cluster and in a cluster whose pods all restarted.
+func TestImageOfAllPodsIsNamedFirst(t *testing.T) {
+	t.Parallel()
+	const problem = "ImagePullBackOff: image docker.io/library/redis:9.9.9: not found"
+	for name, began := range map[string]change{
+		"new":     func(_ *redisv1.RedisCluster, obs *Observation) { obs.Record = topology.Record{} },
+		"formed":  func(*redisv1.RedisCluster, *Observation) {},
+		"parked":  of(func(rc *redisv1.RedisCluster) { rc.Status.Phase = redisv1.PhaseParked }),
+		"upgrade": of(func(rc *redisv1.RedisCluster) { rc.Status.Phase = redisv1.PhaseUpgrading }),
+		"lagging": func(_ *redisv1.RedisCluster, obs *Observation) { obs.Lagging = true },
+	} {
+		for _, outdated := range []bool{false, true} {
+			k, rc, obs := statusKind(t), read(t, "minimal"), running()
+			began(rc, &obs)
+			for i := range obs.Nodes {
+				n := &obs.Nodes[i]
+				*n = topology.Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, IP: n.IP, NeverUp: true, Stuck: true, Outdated: outdated, Problem: "the container does not run"}
+				obs.Problems[n.Pod] = problem
+			}
+			report(k, rc, &obs, nil)
+			want := "pod cache-0-0: " + problem + " (and 5 more pods do not come up)"
+			assert.Assert(t, strings.HasPrefix(rc.Status.Message, want), "%s: %s", name, rc.Status.Message)
+			for _, c := range rc.Status.Conditions {
+				isBad := c.Type == redisv1.ConditionReady || c.Type == redisv1.ConditionDegraded && c.Status == metav1.ConditionTrue
+				assert.Assert(t, !isBad || strings.HasPrefix(c.Message, want), "%s: %s: %s", name, c.Type, c.Message)
+			}
+		}
+	}
+}
+
+// A refused field changes no object and stops no repair: a replica that has lost its master is attached again. The status names the field.
+func TestRefusedFieldsKeepWhatRuns(t *testing.T) {
+	t.Parallel()
+	const store = "destination: {claim: {name: backups}}"
+	for name, c := range map[string]struct{ spec, reason, message string }{
+		"unknown field": {"{podTemplate: {spec: {hostnames: a}}}", reconcile.ReasonInvalidSpec, "spec.podTemplate"},
+		"label":         {"{podTemplate: {metadata: {labels: {app.kubernetes.io/instance: other}}}}", reconcile.ReasonInvalidSpec, "spec.podTemplate"},
+		"variable":      {"{pod: [{env: [{name: POD_IP, value: a}]}]}", reconcile.ReasonInvalidSpec, "POD_IP"},
+		"schedule":      {"{backup: {" + store + ", schedule: '61 * * * *'}}", reconcile.ReasonInvalidSpec, "spec.backup.schedule"},
+		"time zone":     {"{backup: {" + store + ", schedule: '1 * * * *', timeZone: Nowhere/City}}", reconcile.ReasonInvalidSpec, "spec.backup.timeZone"},
+		"no agent":      {"{backup: {" + store + "}}", redisv1.ReasonAgentMissing, "set RELATED_IMAGE_AGENT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, rc, obs := statusKind(t), read(t, "minimal"), running()
+			if name == "no agent" {
+				k.planner.images.Agent = ""
+			}
+			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &rc.Spec))
+			live := withSet(withRecord(t, rc, obs.Record), rc.Name, 0, 2)
+			_, err := k.Plan(rc, live.Inputs(), &obs)
+			refusal := (*reconcile.SpecError)(nil)
+			assert.Assert(t, errors.As(err, &refusal), err)
+			runs, err := k.Maintain(rc, there{}.Inputs(), refusal, &obs)
+			assert.Assert(t, !runs && err == nil, err)
+			runs, err = k.Maintain(rc, live.Inputs(), refusal, &obs)
+			assert.Assert(t, runs && err == nil, err)
+
+			report(k, rc, &obs, nil)
+			assert.Equal(t, rc.Status.Phase, redisv1.PhaseRunning, "%s", rc.Status.Message)
+			assert.Equal(t, rc.Status.Reason, c.reason)
+			assert.Assert(t, strings.Contains(rc.Status.Message, c.message) && strings.Contains(rc.Status.Message, "The running objects are not changed"), rc.Status.Message)
+			assert.Assert(t, meta.IsStatusConditionTrue(rc.Status.Conditions, redisv1.ConditionStalled) && !meta.IsStatusConditionTrue(rc.Status.Conditions, redisv1.ConditionReady))
+
+			obs.Nodes[1].Replication.MasterHost = "10.9.9.9"
+			steps := k.Decide(rc, reconcile.PlanSeen{}, &obs).Steps
+			assert.Assert(t, len(steps) > 0 && steps[0].Name == string(topology.ActionReplicate), "%+v", steps)
+			report(k, rc, &obs, nil)
+			assert.Equal(t, rc.Status.Step, string(topology.ActionReplicate), "%s", rc.Status.Message)
 		})
 	}
 }
