@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
@@ -125,6 +126,8 @@ func pruneStore(arguments []string) int {
 	c.IntVar(&rule.Keep, "keep", 0, "number of the newest good backups to keep; 0: any number")
 	c.DurationVar(&rule.KeepFor, "keep-for", 0, "age at which a backup may be removed, such as 720h; 0: age does not count")
 	c.IntVar(&rule.AtLeast, "at-least", 3, "number of good backups to keep regardless of their age")
+	var former list
+	c.Var(&former, "former", "id of a former resource whose verified backups may be removed, too, or "+catalogue.Unnamed+" for backups without a writer; may be given several times. Without it, all verified backups of resources other than --writer are kept")
 	pitr := c.Duration("point-in-time", 0, "age up to which any point in time can be restored; 0: as far back as backups are kept")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		if rule.Keep == 0 && rule.KeepFor == 0 {
@@ -133,6 +136,9 @@ func pruneStore(arguments []string) int {
 		if min(rule.Keep, rule.AtLeast) < 0 || min(rule.KeepFor, *pitr) < 0 {
 			return contract.Errorf(contract.ReasonUsage, "--keep, --keep-for, --at-least and --point-in-time must not be negative")
 		}
+		if slices.Contains(former, "") {
+			return contract.Errorf(contract.ReasonUsage, "--former must not be empty: give the writer that `agent list` shows, or %s", catalogue.Unnamed)
+		}
 		from, err := c.open(ctx)
 		if err != nil {
 			return err
@@ -140,7 +146,7 @@ func pruneStore(arguments []string) int {
 		if err := writer.Check(ctx, from, c.writer); err != nil {
 			return err
 		}
-		rule.PointInTime = *pitr
+		rule.PointInTime, rule.Writer, rule.Former = *pitr, c.writer, former
 		result.Removed, err = catalogue.Prune(ctx, from, rule, time.Now())
 		return err
 	})

@@ -20,7 +20,7 @@ import (
 func TestOddFlagsAreRefused(t *testing.T) {
 	volume := t.TempDir()
 	for _, arguments := range []string{
-		"prune --keep=-1", "prune --keep=1 --at-least=-1", "prune --keep-for=-1h", "prune --keep=1 --point-in-time=-1s", "prune --keep=", "prune --keep=9999999999999999999", "prune", "prune --keep=0",
+		"prune --keep=-1", "prune --keep=1 --at-least=-1", "prune --keep-for=-1h", "prune --keep=1 --point-in-time=-1s", "prune --keep=", "prune --keep=9999999999999999999", "prune", "prune --keep=0", "prune --keep=1 --former=",
 		"restore --volume=V --data=", "restore --volume=V --data=.", "restore --volume=V --data=..", "restore --volume=V --data=../other", "restore --volume=V --data=/", "restore --volume=V --data=a/b", "restore --volume=V --data=.hidden",
 		"restore --volume=", "restore --volume=V --to-position=binlog.000001", "restore --volume=V --to-position=x:-1", "restore --volume=V --to-time=yesterday", "restore --volume=V --to-time=latest --to-position=a:4",
 		"verify", "verify --scratch=", "archive --interval=0s --folder=V", "list --s3-bucket=b --s3-part-mib=-1", "list --s3-bucket=b --s3-endpoint=example.com", "list --folder=V --s3-bucket=b", "list more",

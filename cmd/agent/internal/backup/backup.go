@@ -380,8 +380,9 @@ func (r *run) rotate(ctx context.Context, hasLog bool) error {
 	return nil
 }
 
-// covers compares the tables after the dump with the tables in the dump.
+// covers compares the tables after the dump with the tables in the dump, except those that dump programs omit.
 func covers(scanner *dump.Scanner, after []server.Table) error {
+	after = slices.DeleteFunc(slices.Clone(after), server.Table.IsOmitted)
 	if len(after) != len(scanner.Rows) {
 		return fmt.Errorf("%w: the server has %d tables, the dump %d", dump.ErrChanged, len(after), len(scanner.Rows))
 	}
@@ -395,9 +396,11 @@ func covers(scanner *dump.Scanner, after []server.Table) error {
 
 // warnings returns warnings about tables that a dump reads without a snapshot, and about tables whose rows it does not read.
 func warnings(tables []server.Table) []string {
-	var noSnapshot, elsewhere []string
+	var noSnapshot, elsewhere, omitted []string
 	for _, table := range tables {
 		switch name := table.Quoted() + " (" + table.Engine + ")"; {
+		case table.IsOmitted():
+			omitted = append(omitted, name)
 		case table.HasRowsElsewhere():
 			elsewhere = append(elsewhere, name)
 		case table.Engine != "InnoDB":
@@ -409,7 +412,10 @@ func warnings(tables []server.Table) []string {
 		found = append(found, "tables that are not InnoDB have no snapshot, so their rows may be newer than the position: "+strings.Join(noSnapshot[:min(len(noSnapshot), 20)], ", "))
 	}
 	if len(elsewhere) > 0 {
-		found = append(found, "the backup has the definitions of these tables, whose rows are in other tables, files or servers: "+strings.Join(elsewhere[:min(len(elsewhere), 20)], ", "))
+		found = append(found, "the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: "+strings.Join(elsewhere[:min(len(elsewhere), 20)], ", "))
+	}
+	if len(omitted) > 0 {
+		found = append(found, "the backup does not have these tables, because dump programs omit their engine: "+strings.Join(omitted[:min(len(omitted), 20)], ", "))
 	}
 	return found
 }

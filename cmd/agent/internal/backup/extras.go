@@ -33,7 +33,7 @@ type extras struct {
 // readExtras reads the objects that the dump leaves out.
 func readExtras(conn *server.Conn) (*extras, error) {
 	e := &extras{conn: conn}
-	steps := []func() error{e.inSystemSchemas, e.charsets, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.folders, e.stopwords}
+	steps := []func() error{e.inSystemSchemas, e.charsets, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.unreplayable, e.folders, e.stopwords}
 	if conn.Version.Flavour == server.MariaDB {
 		steps = append(steps, e.history)
 	} else {

@@ -6,6 +6,9 @@ package backup
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/dump"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
@@ -25,4 +28,20 @@ func TestVersionsOfACopy(t *testing.T) {
 			t.Errorf("from %s to %s: %t", c.from, c.to, may)
 		}
 	}
+}
+
+// A dump may lack the rows of tables of other engines than the usual ones, and lacks tables in S3. A warning names these tables, and they do not
+// make the backup fail.
+func TestEnginesThatADumpOmits(t *testing.T) {
+	t.Parallel()
+	tables := []server.Table{{Schema: "a", Name: "i", Engine: "InnoDB"}, {Schema: "a", Name: "c", Engine: "Columnstore"}, {Schema: "a", Name: "s", Engine: "S3"}}
+	assert.DeepEqual(t, warnings(tables), []string{
+		"the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: `a`.`c` (Columnstore)",
+		"the backup does not have these tables, because dump programs omit their engine: `a`.`s` (S3)",
+	})
+	scanner := dump.NewScanner()
+	scanner.Rows["`a`.`i`"], scanner.Rows["`a`.`c`"] = 1, 2
+	assert.NilError(t, covers(scanner, tables))
+	delete(scanner.Rows, "`a`.`i`")
+	assert.ErrorContains(t, covers(scanner, tables), "the server has 2 tables, the dump 1")
 }

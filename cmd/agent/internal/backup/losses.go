@@ -21,9 +21,20 @@ func (e *extras) warn(what string, names []string) {
 	}
 }
 
-// columns returns the quoted names of the columns of base tables that satisfy a condition on information_schema.COLUMNS. It removes the
+// column is a column of a base table, with the quoted name of the table.
+type column struct{ table, name string }
+
+// quoted returns the quoted names of columns, with their tables.
+func quoted(columns []column) (names []string) {
+	for _, c := range columns {
+		names = append(names, c.table+"."+server.Quote(c.name))
+	}
+	return names
+}
+
+// columns returns the columns of base tables that satisfy a condition on information_schema.COLUMNS. It removes the
 // columns of views itself: a join in the server would compare each column with each table.
-func (e *extras) columns(condition string) (names []string, err error) {
+func (e *extras) columns(condition string) (found []column, err error) {
 	tables, err := e.conn.Tables()
 	if err != nil {
 		return nil, err
@@ -34,36 +45,64 @@ func (e *extras) columns(condition string) (names []string, err error) {
 	}
 	err = e.each("columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE "+condition+" ORDER BY 1, 2, 3", func(row []string) {
 		if name := server.Quote(row[0]) + "." + server.Quote(row[1]); isBase[name] {
-			names = append(names, name+"."+server.Quote(row[2]))
+			found = append(found, column{name, row[2]})
 		}
 	})
-	return names, err
+	return found, err
 }
 
 // floats warns of columns whose values the text of a dump rounds to six digits.
 func (e *extras) floats() error {
-	names, err := e.columns("DATA_TYPE = 'float'")
-	e.warn("dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL", names)
+	found, err := e.columns("DATA_TYPE = 'float'")
+	e.warn("dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL", quoted(found))
 	return err
 }
 
 // Lossy are the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets computes the list. Invalid bytes
 // in ascii, binary, ucs2 and utf32 are ignored, because the server accepts none.
-var Lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
+var Lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
 	"swe7", "tis620", "ujis"}
 
 // charsets warns of columns whose characters may change: dumps use utf8mb4.
 func (e *extras) charsets() error {
-	names, err := e.columns("CHARACTER_SET_NAME IN ('" + strings.Join(Lossy, "', '") + "')")
-	e.warn("dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4", names)
+	found, err := e.columns("CHARACTER_SET_NAME IN ('" + strings.Join(Lossy, "', '") + "')")
+	e.warn("dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4", quoted(found))
 	return err
 }
 
 // json warns of columns whose values may have types that JSON text lacks. Finding the actual types would need a read of all rows.
 func (e *extras) json() error {
-	names, err := e.columns("DATA_TYPE = 'json'")
-	e.warn("dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE", names)
+	found, err := e.columns("DATA_TYPE = 'json'")
+	e.warn("dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE", quoted(found))
 	return err
+}
+
+// unreplayable warns of tables without a key in columns whose values a dump may change. A replay finds a row of such a table only by the values
+// of all columns, and fails if the dump has changed one of them.
+func (e *extras) unreplayable() error {
+	if on, err := e.conn.Variable("log_bin"); err != nil || on != "ON" {
+		return err // without a binary log there is no replay
+	}
+	tables, err := e.changed("DATA_TYPE IN ('float', 'json') OR CHARACTER_SET_NAME IN ('" + strings.Join(Lossy, "', '") + "')")
+	if err != nil {
+		return err
+	}
+	keyed := map[string]bool{}
+	err = e.each("keys", "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 GROUP BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME "+
+		"HAVING SUM(NULLABLE = 'YES') = 0", func(row []string) { keyed[server.Quote(row[0])+"."+server.Quote(row[1])] = true })
+	tables = slices.DeleteFunc(tables, func(name string) bool { return keyed[name] })
+	e.warn("a replay of the archive fails at the first change of a row whose values the dump has changed, because these tables have no key that identifies a row: "+
+		"give them a primary key, or copy files (method: Files)", tables)
+	return err
+}
+
+// changed returns the quoted names of base tables with a column that satisfies a condition on information_schema.COLUMNS.
+func (e *extras) changed(condition string) (names []string, err error) {
+	columns, err := e.columns(condition)
+	for _, column := range columns {
+		names = append(names, column.table)
+	}
+	return slices.Compact(names), err
 }
 
 // systemTables are the tables that servers of any version create in the schemas mysql and sys.

@@ -109,22 +109,23 @@ func TestPruneOfTheArchive(t *testing.T) {
 }
 
 // A database is deleted and created again with the same prefix ten times. Each database has an archive and three verified backups, and
-// prunes by its retention. The backups and the archive of each database are kept. A smaller retention keeps the newest verified backup of
-// each database, and the archive that continues this backup.
+// keeps one of its own. The backups and the archive of each former database are kept, until a person names that database.
 func TestPruneKeepsFormerDatabases(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
 	now := time.Now().UTC().Truncate(time.Second)
-	var timelines, newest []string
-	prune := func(keep int) {
+	var timelines, all []string
+	uid := func(n int) string { return fmt.Sprint("uid-", n) }
+	prune := func(keep, of int, former ...string) {
 		t.Helper()
-		_, err := catalogue.Prune(t.Context(), s, catalogue.Rule{Keep: keep, AtLeast: keep}, now)
+		_, err := catalogue.Prune(t.Context(), s, catalogue.Rule{Keep: keep, AtLeast: keep, Writer: uid(of), Former: former}, now)
 		assert.NilError(t, err)
 	}
 	for n := range 10 {
 		began := now.Add(time.Duration(n-20) * 48 * time.Hour)
+		prune(1, n)
 		for i := range 3 {
-			d, err := draft.Begin(t.Context(), draft.Options{Store: s, Source: "data", Writer: fmt.Sprint("uid-", n)})
+			d, err := draft.Begin(t.Context(), draft.Options{Store: s, Source: "data", Writer: uid(n)})
 			assert.NilError(t, err)
 			object, err := d.Put(t.Context(), "dump.sql", func(w io.Writer) error { _, err := w.Write([]byte("x")); return err })
 			assert.NilError(t, err)
@@ -132,13 +133,11 @@ func TestPruneKeepsFormerDatabases(t *testing.T) {
 			m.Objects, m.Position, m.LogBegan = []manifest.Object{object}, &contract.Position{File: file(2 + i), Offset: 50}, fileTime(began, 2+i)
 			assert.NilError(t, d.Commit(t.Context()))
 			verdict(t, s, m.ID, `{"format":1,"ok":true}`)
-			if i == 2 {
-				newest = append(newest, m.ID)
-			}
+			all = append(all, m.ID)
 		}
 		timelines = append(timelines, manifest.ID(began, [4]byte{byte(n)}))
 		log(t, s, timelines[n], 1, 4, began, began.Add(6*time.Hour))
-		prune(3)
+		prune(3, n)
 	}
 	archived := func() (found []string) {
 		for _, timeline := range timelines {
@@ -146,12 +145,20 @@ func TestPruneKeepsFormerDatabases(t *testing.T) {
 		}
 		return found
 	}
-	assert.Equal(t, len(left(t, s)), 30)
+	expect := func(kept []string) {
+		t.Helper()
+		kept = slices.Clone(kept)
+		slices.Reverse(kept)
+		assert.DeepEqual(t, left(t, s), kept)
+	}
+	expect(all)
 	assert.DeepEqual(t, archived(), slices.Repeat([]string{"2"}, 10))
-	prune(1)
-	slices.Reverse(newest)
-	assert.DeepEqual(t, left(t, s), newest)
-	assert.DeepEqual(t, archived(), slices.Repeat([]string{"4"}, 10))
+	prune(1, 9)
+	expect(append(slices.Clone(all[:27]), all[29]))
+	assert.DeepEqual(t, archived(), append(slices.Repeat([]string{"2"}, 9), "4"))
+	prune(1, 9, uid(0), uid(1))
+	expect(slices.Concat(all[2:3], all[5:27], all[29:]))
+	assert.DeepEqual(t, archived(), slices.Concat([]string{"4", "4"}, slices.Repeat([]string{"2"}, 7), []string{"4"}))
 }
 
 // oldest returns the number of the oldest file of a timeline; "-" for none.

@@ -208,6 +208,18 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 				return nil
 			}
 		}, []int{0, 2, 3, 4}},
+		"one of a former writer is verified, of which a newer one was": {func(t *testing.T, v scene) {
+			for _, id := range v.ids[1:] {
+				change(t, v.s, id, func(m *manifest.Backup) { m.Writer = "former" })
+			}
+			verdict(t, v.s, v.ids[1], `{"format":1,"ok":true}`)
+			v.f.fails = func(did, name string) error {
+				if did == "delete" && name == manifest.Folder(v.ids[2])+manifest.Name {
+					verdict(t, v.s, v.ids[3], `{"format":1,"ok":true}`)
+				}
+				return nil
+			}
+		}, []int{0, 1, 3}},
 		"an old one is verified, of which none was": {func(t *testing.T, v scene) {
 			v.f.fails = func(did, name string) error {
 				if did == "delete" && name == manifest.Folder(v.ids[1])+manifest.Name {

@@ -4,9 +4,11 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,22 +29,49 @@ type Rule struct {
 	AtLeast int
 	// PointInTime is the window in which every time must be restorable. The newest backup before the window is kept.
 	PointInTime time.Duration
+	// Writer is the resource whose backups are pruned. Verified backups of all other writers are kept.
+	Writer string
+	// Former are other writers whose verified backups may be removed, too. Unnamed stands for backups without a writer.
+	Former []string
 }
+
+// Unnamed is the name in Rule.Former for backups without a writer. Older agents recorded no writer.
+const Unnamed = "unnamed"
 
 // Remove returns the backups that may be removed, from a catalogue with the newest first. It never returns the newest
 // verified backup and newer ones, the newest AtLeast good backups, backups that a point in time needs, and backups that
-// this program cannot judge. It applies the rule to each writer separately. So empty backups of a recreated database
-// with the same prefix do not replace the backups of the former database.
+// this program cannot judge. It applies the rule to each writer separately, and keeps all verified backups of a former
+// database. So empty backups of a recreated database with the same prefix do not replace the backups of the former
+// database.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	done := map[string]bool{}
 	for _, e := range entries {
-		if e.Manifest != nil && !done[e.Manifest.Writer] {
-			done[e.Manifest.Writer] = true
-			removed = append(removed, r.removeOf(ofWriter(entries, e.Manifest.Writer), now)...)
+		if e.Manifest == nil || done[e.Manifest.Writer] {
+			continue
+		}
+		writer := e.Manifest.Writer
+		done[writer] = true
+		former := r.isFormer(writer, entries)
+		for _, old := range r.removeOf(ofWriter(entries, writer), now) {
+			if !former || !old.isVerified() {
+				removed = append(removed, old)
+			}
 		}
 	}
 	return removed
+}
+
+// isFormer reports whether backups of a writer may be of a former database. Backups without a writer may be of any
+// database: only a store without named writers has one database for certain.
+func (r Rule) isFormer(writer string, entries []Entry) bool {
+	switch {
+	case slices.Contains(r.Former, cmp.Or(writer, Unnamed)):
+		return false
+	case writer != "":
+		return writer != r.Writer
+	}
+	return r.Writer != "" || slices.ContainsFunc(entries, func(e Entry) bool { return e.Manifest != nil && e.Manifest.Writer != "" })
 }
 
 // removeOf returns the backups of one writer that may be removed, from all backups of that writer with the newest first.
@@ -112,6 +141,11 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	for _, e := range rule.Remove(entries, clock.now) {
 		if err := stillVerified(ctx, s, ofWriter(entries, e.Manifest.Writer), gone); err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
+		}
+		if now := (Entry{ID: e.ID}); rule.isFormer(e.Manifest.Writer, entries) {
+			if now.readVerdict(ctx, s); now.mayBeVerified() && !e.mayBeVerified() {
+				continue // verified after the catalogue was read
+			}
 		}
 		read, err := dropBackup(ctx, s, e.ID, clock)
 		if err != nil {

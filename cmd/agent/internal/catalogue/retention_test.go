@@ -16,11 +16,11 @@ import (
 
 var now = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
-// by sets the writers of the entries, a letter for each. Entries without a readable manifest get no writer.
+// by sets the writers of the entries: a letter for each, or a space for none. Entries without a readable manifest get no writer.
 func by(writers string, entries []Entry) []Entry {
 	for i := range entries {
 		if entries[i].Manifest != nil && writers != "" {
-			entries[i].Manifest.Writer = writers[i : i+1]
+			entries[i].Manifest.Writer = strings.TrimSpace(writers[i : i+1])
 		}
 	}
 	return entries
@@ -82,12 +82,20 @@ func TestRetention(t *testing.T) {
 		{"damaged ones go behind enough good ones", "gfgf", Rule{Keep: 2}, "d", ""},
 		{"of a newer format nothing is known", "nggg", Rule{Keep: 1}, "cd", ""},
 		{"a point in time needs the one before", "gggggg", Rule{Keep: 1, PointInTime: 36 * time.Hour}, "def", ""},
-		{"each writer's alone", "vvvvvv", Rule{Keep: 2}, "cf", "xxxyyy"},
-		{"a new database's verified ones push out no former one", "vvvvvv", Rule{Keep: 3}, "", "xxxyyy"},
-		{"of each writer the newest verified", "vggvgg", Rule{KeepFor: day, AtLeast: 1}, "bcef", "xxxyyy"},
-		{"mixed, after the place was given back", "vgvgvg", Rule{Keep: 1}, "cf", "xyxyyx"},
-		{"what cannot be read now may be the verified one of any", "gwggwg", Rule{Keep: 1}, "f", "xxxyyy"},
-		{"an older agent named no writer", "vvvv", Rule{Keep: 1}, "bd", "xx  "},
+		{"each writer's alone", "vvvvvv", Rule{Keep: 2, Writer: "x", Former: []string{"y"}}, "cf", "xxxyyy"},
+		{"a new database's verified ones push out no former one", "vvvvvv", Rule{Keep: 3, Writer: "x"}, "", "xxxyyy"},
+		{"all verified ones of a former database", "vvvvvv", Rule{Keep: 1, KeepFor: day, Writer: "x"}, "bc", "xxxyyy"},
+		{"without a name each named database may be a former one", "vvvvvv", Rule{Keep: 1}, "", "xxxyyy"},
+		{"of each writer the newest verified", "vggvgg", Rule{KeepFor: day, AtLeast: 1, Writer: "x"}, "bcef", "xxxyyy"},
+		{"mixed, after the place was given back", "vgvgvg", Rule{Keep: 1, Writer: "x"}, "cf", "xyxyyx"},
+		{"a former verified one that is damaged", "vvmv", Rule{Keep: 1, Writer: "x"}, "c", "xyyy"},
+		{"what cannot be read now may be the verified one of any", "gwggwg", Rule{Keep: 1, Writer: "x"}, "f", "xxxyyy"},
+		{"an older agent named no writer", "vvvv", Rule{Keep: 1, Writer: "x"}, "b", "xx  "},
+		{"an older agent named no writer, and the newest are of a former agent, too", "vvvv", Rule{KeepFor: day, Writer: "x"}, "", "   x"},
+		{"an older agent named no writer, and no writer is named now", "vvvv", Rule{KeepFor: day}, "", "   x"},
+		{"no backup names a writer, but the database has one", "vvvv", Rule{KeepFor: day, Writer: "x"}, "", "    "},
+		{"only older agents", "vvvv", Rule{KeepFor: day}, "bcd", "    "},
+		{"a person names the former ones", "vvvvvv", Rule{Keep: 1, Writer: "x", Former: []string{"y", Unnamed}}, "bdf", "xxyy  "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			removed := ""
@@ -102,7 +110,7 @@ func TestRetention(t *testing.T) {
 }
 
 // For any catalogue, writers and rule, Remove keeps the newest verified backup of each writer and all newer backups of
-// that writer. If no verification is certain, it keeps the oldest backup that may be verified, and all newer ones. It
+// that writer, and each verified backup of a former writer. If no verification is certain, it keeps the oldest backup that may be verified, and all newer ones. It
 // keeps as many backups of each writer as the rule requires.
 func TestRetentionAlways(t *testing.T) {
 	random := chance.New(t, 1)
@@ -110,14 +118,20 @@ func TestRetentionAlways(t *testing.T) {
 		text, writers := "", ""
 		for range random.Intn(12) {
 			text += string("gvfdnousw"[random.Intn(9)])
-			writers += string("xyz"[random.Intn(3)])
+			writers += string("xyz "[random.Intn(4)])
 		}
-		rule := Rule{Keep: random.Intn(4), KeepFor: time.Duration(random.Intn(5)) * 24 * time.Hour, AtLeast: random.Intn(4), PointInTime: time.Duration(random.Intn(72)) * time.Hour}
+		rule := Rule{Keep: random.Intn(4), KeepFor: time.Duration(random.Intn(5)) * 24 * time.Hour, AtLeast: random.Intn(4), PointInTime: time.Duration(random.Intn(72)) * time.Hour,
+			Writer: "x", Former: []string{"y"}}
 		removed := map[string]bool{}
 		for _, e := range rule.Remove(by(writers, catalogue(text)), now) {
 			removed[e.ID] = true
 		}
-		for _, writer := range "xyz" {
+		for i, c := range text {
+			if c == 'v' && strings.ContainsRune("z ", rune(writers[i])) && removed[string(rune('a'+i))] {
+				t.Fatalf("%q by %q: %+v removes a verified backup of a former database", text, writers, rule)
+			}
+		}
+		for _, writer := range "xyz " {
 			if problem := broken(text, func(i int) bool {
 				return strings.ContainsRune("nsw", rune(text[i])) || rune(writers[i]) == writer // an unreadable backup may belong to any writer
 			}, rule, removed); problem != "" {
