@@ -109,7 +109,7 @@ func TestPruneOfTheArchive(t *testing.T) {
 }
 
 // A database is deleted and created again with the same prefix ten times. Each database has an archive and three verified backups, and
-// keeps one of its own. The backups and the archive of each former database are kept, until a person names that database.
+// prunes with keep 1. The backups and the archive of each former database are kept, until a person names that database.
 func TestPruneKeepsFormerDatabases(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
