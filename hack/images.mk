@@ -1,4 +1,4 @@
-# Images (hack/images.sh) of the manager, the bundles and the catalog. See docs/develop/images.md.
+# Images (hack/images.sh) of the manager, the bundles, the catalog and the scorecard tests. See docs/develop/images.md.
 
 IMAGE_TAG_BASE ?= registry-edge.cosmoplat.com/dataservice/d3os-operator
 IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
@@ -9,7 +9,7 @@ CONTAINER_TOOL ?= $(firstword $(foreach tool,docker podman buildah,$(if $(shell 
 # docker-build builds for this machine's platform, images for the platforms of all clusters.
 PLATFORM       ?= linux/$(shell go env GOARCH)
 PLATFORMS      ?= linux/amd64,linux/arm64
-IMAGES         ?= manager bundles catalog
+IMAGES         ?= manager bundles catalog scorecard
 REGISTRY       ?=
 CERT_DIR       ?=
 
@@ -21,16 +21,19 @@ RELEASED := $(shell awk '$$1 == "$(VERSION)" {print $$2}' releases/commits)
 # The programs in the image; releases before 0.3.0 have no agent.
 PROGRAMS := manager $(if $(filter 0.1.0 0.2.0,$(VERSION)),,agent)
 images_sh = VERSION='$(VERSION)' COMMIT='$(RELEASED)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' IMG='$(IMG)' CATALOG_IMG='$(CATALOG_IMG)' \
-	PROGRAMS='$(PROGRAMS)' PLATFORMS='$(PLATFORMS)' REGISTRY='$(REGISTRY)' CERT_DIR='$(CERT_DIR)' hack/images.sh
+	SCORECARD_IMG='$(SCORECARD_IMG)' PROGRAMS='$(PROGRAMS)' PLATFORMS='$(PLATFORMS)' REGISTRY='$(REGISTRY)' CERT_DIR='$(CERT_DIR)' hack/images.sh
 
 # Go detects changes of its sources; make does not.
 .PHONY: FORCE
-.PRECIOUS: bin/linux/%/manager bin/linux/%/agent
+.PRECIOUS: bin/linux/%/manager bin/linux/%/agent bin/linux/%/scorecard
 bin/linux/%/manager: FORCE
 	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@',CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $@ .)
 
 bin/linux/%/agent: FORCE
 	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@' agent,CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -C cmd/agent -trimpath -buildvcs=false -ldflags '-s -w' -o '$(CURDIR)/$@' .)
+
+bin/linux/%/scorecard: FORCE
+	GOWORK=off CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -C test/scorecard -trimpath -buildvcs=false -ldflags '-s -w' -o '$(CURDIR)/$@' .
 
 # The bill of materials lists the modules in the binary. jq removes two kinds of entries: the modules of this repository (version "(devel)"),
 # which are the program itself, and the tool that writes the bill.
@@ -42,7 +45,7 @@ bin/linux/%.cdx.json: bin/linux/% $(CYCLONEDX)
 ##@ Images
 
 .PHONY: images
-images: $(if $(filter manager,$(IMAGES)),$(call binaries,$(PLATFORMS))) ## Build all images with buildah: bin/images/{oci,digests} (IMAGES, PLATFORMS, VERSION).
+images: $(if $(filter manager,$(IMAGES)),$(call binaries,$(PLATFORMS))) $(if $(filter scorecard,$(IMAGES)),$(patsubst %,bin/%/scorecard,$(subst $(comma), ,$(PLATFORMS)))) ## Build all images with buildah: bin/images/{oci,digests} (IMAGES, PLATFORMS, VERSION).
 	@$(images_sh) build $(IMAGES)
 
 .PHONY: images-push

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the operator's images and pushes them, without Docker. The same commit gives the same digests.
 #
-#   hack/images.sh build|push [manager|bundles|catalog]...   default: all three
+#   hack/images.sh build|push [manager|bundles|catalog|scorecard]...   default: all four
 #   hack/images.sh bundles   build all bundles, and print the folder of each bundle with its image by digest
 #   hack/images.sh packages  install the missing packages of Debian that this script needs
 #   hack/images.sh list      print every image that a cluster without internet needs
@@ -9,8 +9,9 @@
 #   VERSION         of the manager and the catalog; bundles have their own
 #   COMMIT          from which the manager was built; default HEAD and uncommitted changes
 #   IMAGE_TAG_BASE  start of the names of all images
+#   SCORECARD_IMG   name of the image of the scorecard tests
 #   PROGRAMS        in the manager's image: manager agent
-#   PLATFORMS       of the manager, whose binaries make has built: linux/amd64,linux/arm64
+#   PLATFORMS       of the manager and the scorecard tests, whose binaries make has built: linux/amd64,linux/arm64
 #   REGISTRY        push to this host[:port] under the same path, not to the registries in the names
 #   CERT_DIR        a folder with the registry's authority, ca.crt
 #   IMAGES_DIR      output folder; default bin/images:
@@ -27,6 +28,7 @@ commit=${COMMIT:-HEAD}
 base=${IMAGE_TAG_BASE:?}
 img=${IMG:-$base:v$version}
 catalog_img=${CATALOG_IMG:-$base-catalog:v$version}
+scorecard_img=${SCORECARD_IMG:-$base-scorecard:v$version}
 platforms=${PLATFORMS:-linux/amd64,linux/arm64}
 dir=${IMAGES_DIR:-$PWD/bin/images}
 [[ $dir == /* ]] || dir=$PWD/$dir
@@ -136,12 +138,24 @@ catalog() {
 	build 0 --platform linux/amd64 | finish_image "$catalog_img"
 }
 
+scorecard() {
+	local platform
+	say "the scorecard tests ${scorecard_img##*:} for $platforms"
+	layout "$scorecard_img"
+	for platform in ${platforms//,/ }; do
+		context scorecard
+		cp test/scorecard/Dockerfile bin/"$platform"/scorecard "$context"
+		build 0 --platform "$platform"
+	done | index "$layout" | finish_image "$scorecard_img"
+}
+
 # images_of PART: prints the names of the part's images.
 images_of() {
 	case $1 in
 	manager) echo "$img" ;;
 	bundles) local folder; for folder in $(bundle_folders); do bundle_image "$folder"; done ;;
 	catalog) echo "$catalog_img" ;;
+	scorecard) echo "$scorecard_img" ;;
 	*) die "no image: $1" ;;
 	esac
 }
@@ -164,6 +178,8 @@ list() {
 	images_of bundles
 	images_of catalog
 	{
+		# The images of the bundle's scorecard tests: the operator's own, and those of the Operator SDK.
+		sed -n 's/^ *image: //p' bundle/tests/scorecard/config.yaml
 		# The operator of each release with its images, because an upgrade installs each release.
 		sed -n 's/^    containerImage: //p; /^  relatedImages:/,/^  [a-z]/s/^ *\(- \)\?image: //p' releases/*/manifests/*.clusterserviceversion.yaml
 		# The default images of the charts.
@@ -180,7 +196,7 @@ built() {
 
 command=${1:-}
 shift || true
-(($#)) || set -- manager bundles catalog
+(($#)) || set -- manager bundles catalog scorecard
 case $command in
 build | bundles | packages) packages buildah jq ;;
 push) packages skopeo ;;
@@ -201,5 +217,5 @@ bundles)
 push) for part; do push "$part"; done ;;
 list) list ;;
 packages) ;;
-*) die "usage: $0 build|push [manager|bundles|catalog]... | bundles | packages | list" ;;
+*) die "usage: $0 build|push [manager|bundles|catalog|scorecard]... | bundles | packages | list" ;;
 esac

@@ -35,6 +35,8 @@ type console struct {
 	network  *process.Network
 	zone     *zone
 	deployed objects
+	// address is the address and port of nginx that get uses. start sets it.
+	address string
 }
 
 const (
@@ -102,9 +104,10 @@ func (c *console) start() {
 	assert.NilError(c, err)
 	c.Cleanup(func() { assert.Check(c, c.network.Release()) })
 	c.zone = newZone(c.T, c.network.Host())
-	pod := strings.ReplaceAll(c.enter(), "resolver 10.96.0.10 ", "resolver "+c.zone.address+" ")
-	c.write("conf.d/pod.inc", pod)
-	c.write("conf.d/default.conf", strings.ReplaceAll(c.template(), "listen "+consolePort, "listen "+net.JoinHostPort(c.network.Host(), consolePort)))
+	c.address = net.JoinHostPort(c.network.Host(), consolePort)
+	here := strings.NewReplacer("resolver 10.96.0.10 ", "resolver "+c.zone.address+" ", "listen [::]:"+consolePort, "listen "+c.address6())
+	c.write("conf.d/pod.inc", here.Replace(c.enter()))
+	c.write("conf.d/default.conf", strings.ReplaceAll(c.template(), "listen "+consolePort, "listen "+c.address))
 	c.write("html/index.html", "the console")
 	c.write("nginx.conf", `daemon off; master_process off; pid `+c.root+`/pid; error_log stderr notice;
 events {}
@@ -134,6 +137,15 @@ http {
 	})
 }
 
+// address6 returns the address of this machine at which nginx listens instead of [::]. The network's number makes the port unique.
+func (c *console) address6() string {
+	c.Helper()
+	var number int
+	_, err := fmt.Sscanf(c.network.Host(), "127.%d.", &number)
+	assert.NilError(c, err)
+	return net.JoinHostPort("::1", fmt.Sprint(61000+number))
+}
+
 func (c *console) until(what string, holds func() error) {
 	c.Helper()
 	assert.NilError(c, process.Wait(c.Context(), hang, holds), what)
@@ -141,7 +153,7 @@ func (c *console) until(what string, holds func() error) {
 
 // get returns the status, the body and the header of an answer of nginx.
 func (c *console) get(path string, header http.Header) (int, string, http.Header, error) {
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://"+net.JoinHostPort(c.network.Host(), consolePort)+path, nil)
+	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://"+c.address+path, nil)
 	if err != nil {
 		return 0, "", nil, err
 	}

@@ -6,6 +6,7 @@ package helmcharts_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,11 +19,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
+// loopback is the line of ::1 in /proc/net/if_inet6.
+const loopback = "00000000000000000000000000000001 01 80 10 80       lo\n"
+
 // Some settings depend on the pod: the listener for IPv6, the DNS server, the domain of the cluster.
 func TestConfigurationOfThePod(t *testing.T) {
 	t.Parallel()
 	const (
-		loopback  = "00000000000000000000000000000001 01 80 10 80       lo\n"
 		linkLocal = "fe800000000000000000000000000001 02 40 20 80     eth0\n"
 		global    = "fd000000000000000000000000000002 02 40 00 80     eth0\n"
 		search    = "search data.svc.cluster.test svc.cluster.test cluster.test\n"
@@ -90,6 +93,21 @@ func TestConsoleFollowsServices(t *testing.T) {
 	for range 10 {
 		assert.NilError(t, c.answers(apiPath, 200, "second /"), "a pod of a headless Service has ended")
 	}
+}
+
+// Where the kernel has IPv6, nginx also answers at IPv6 addresses.
+func TestConsoleAnswersOverIPv6(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "[::1]:0")
+	if err != nil {
+		t.Skipf("this machine has no ::1: %v", err)
+	}
+	assert.NilError(t, listener.Close())
+	c := newConsole(t, "")
+	c.write("if_inet6", loopback)
+	c.start() // waits for an answer over IPv4
+	c.address = c.address6()
+	assert.NilError(t, c.answers("/", 200, "the console"))
 }
 
 // nginx accepts the headers of single sign-on: 9 KB of cookies in a request, 5 KB of cookies in an answer, and more with another size.

@@ -192,13 +192,17 @@ func TestOptionFilesOfMySQL(t *testing.T) {
 	}
 }
 
-// Accounts without SUPER may create triggers and functions if the chart turns the binary log on. Without point-in-time backups, the
-// settings of a server are unchanged.
+// Accounts without SUPER may create triggers and functions if the chart turns the binary log on, and if the server has the log by default, as
+// MySQL 8 and 9. Without point-in-time backups, the other settings of a server are unchanged.
 func TestBinaryLogOfMySQL(t *testing.T) {
 	t.Parallel()
 	const backup = "backup: {destination: {claim: {name: backups}}, pointInTime: {}}"
 	for values, want := range map[string]string{
 		"{}":                                     "",
+		"{serverVersion: '5.7'}":                 "",
+		"{serverVersion: '8.0'}":                 "loose_log_bin_trust_function_creators = 1",
+		"{serverVersion: '9.7'}":                 "loose_log_bin_trust_function_creators = 1",
+		"{serverVersion: '10.11'}":               "",
 		"{" + backup + "}":                       "server_id = 1 log_bin = binlog binlog_format = ROW loose_log_bin_trust_function_creators = 1 expire_logs_days = 3",
 		"{serverVersion: '8.4', " + backup + "}": "server_id = 1 log_bin = binlog binlog_format = ROW loose_log_bin_trust_function_creators = 1 binlog_expire_logs_seconds = 259200",
 	} {
@@ -212,6 +216,16 @@ func TestBinaryLogOfMySQL(t *testing.T) {
 		}
 		assert.Equal(t, strings.Join(got, " "), want)
 	}
+}
+
+// Server-side apply refuses pods with the same pull secret twice.
+func TestPullSecretsAreUnique(t *testing.T) {
+	t.Parallel()
+	const values = "{agentImage: agent:v1, imagePullSecrets: [{name: a}, {name: b}, {name: a}], backup: {destination: {claim: {name: backups}}}}"
+	found := made(t, component.ChartMySQL, values)
+	want := []any{map[string]any{"name": "a"}, map[string]any{"name": "b"}}
+	assert.DeepEqual(t, at(found["StatefulSet/mysql-dataservice"], "spec", "template", "spec", "imagePullSecrets"), want)
+	assert.DeepEqual(t, at(found["CronJob/mysql-dataservice-backup"], "spec", "jobTemplate", "spec", "template", "spec", "imagePullSecrets"), want)
 }
 
 // The script that creates databases and users can change without the pod, and connects to the server with the user's settings.

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Builds the images of OLM and scorecard, and of the pods that OLM, scorecard and operator-sdk start. It pushes them to the registry of the
+# Builds the images of OLM and of scorecard's built-in tests, and of the pods that OLM, scorecard and operator-sdk start. It pushes them to the registry of the
 # running node under the names that these programs use. `make tools` builds the binaries.
 #
-#   SCORECARD_IMG          the image name of the operator's own tests (test/scorecard)
 #   E2E=full               OLM v1, too
 #   IMAGES_DIR, NODE_DIR   see hack/node/images.sh
 set -euo pipefail
@@ -56,15 +55,11 @@ fi
 context scorecard-test
 cp "$tools/scorecard-test" "$context/bin/"
 image scorecard-test 'USER 1001' 'CMD ["scorecard-test"]'
-context scorecard
-GOWORK=off CGO_ENABLED=0 go build -C "$root/test/scorecard" -trimpath -ldflags '-s -w' -o "$context/scorecard" .
-build_image scorecard "$context" --file "$root/test/scorecard/Dockerfile"
 
 push_image olm quay.io/operator-framework/olm:latest
 push_image opm quay.io/operator-framework/opm:latest
 # The init container of `operator-sdk run bundle`.
 push_image shell "$("$tools/operator-sdk" run bundle --help | sed -n 's/.*--decompression-image .*default "\(.*\)").*/\1/p')"
-# The images of scorecard: one unpacks the bundle, one has the built-in tests, and one has the operator's own tests.
+# The images of scorecard: one unpacks the bundle, and one has the built-in tests.
 push_image shell "$SCORECARD_UNTAR_IMG"
 push_image scorecard-test "$(sed -n 's/^ *image: *\(.*scorecard-test:.*\)/\1/p' "$root/bundle/tests/scorecard/config.yaml" | head -n 1)"
-push_image scorecard "$SCORECARD_IMG"

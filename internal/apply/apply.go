@@ -47,7 +47,8 @@ type Result struct {
 	Rewrite *Rewrite
 	// AfterReplace reports that a created object replaces an object that this process deleted for that purpose.
 	AfterReplace bool
-	// Contested is set if another writer keeps changing the number of pods. The operator will correct the number later.
+	// Contested is set if another writer keeps changing the number of pods. The operator will correct the number later, or has corrected it
+	// if the number is exact.
 	Contested *ContestedError
 	// Variables are the names of variables that another writer had added to planned containers, and that Apply has
 	// removed.
@@ -164,7 +165,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	}
 	if same && !unchangeable(planned, live) && !hasUnplanned(planned, live) {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
-		return Result{Object: live}, nil
+		return Result{Object: live, Contested: a.contests.admitNumber(planned, live)}, nil
 	}
 	if known, err := a.known(planned, live); err != nil || known != nil {
 		return Result{Object: live, Rewrite: known}, err
@@ -173,10 +174,11 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 		return a.write(ctx, planned, live, same, Updated)
 	}
 	contested := a.contests.admitNumber(planned, live)
-	if contested != nil {
+	if contested != nil && !contested.IsExact {
 		planned = planned.DeepCopy()
 		_ = unstructured.SetNestedField(planned.Object, podsOf(live), "spec", "replicas") // a planned workload has a spec
-		if same, err = a.compare.same(planned, live); err != nil || same && !hasUnplanned(planned, live) {
+		// Do not use same: it would record that the live object equals the plan with the declared number.
+		if same, err = a.compare.contains(live, planned); err != nil || same && !hasUnplanned(planned, live) {
 			return Result{Object: live, Contested: contested}, err
 		}
 	}

@@ -29,6 +29,8 @@ var (
 	// ofNumbers is the pace of corrections of a number of pods. (An autoscaler sets the number every 15 seconds, and each correction ends
 	// pods.)
 	ofNumbers = pace{free: 1, window: 10 * time.Minute, first: 10 * time.Minute, longest: time.Hour}
+	// ofExactNumbers determines when a number of pods that is always corrected counts as contested.
+	ofExactNumbers = pace{free: 2, window: 10 * time.Minute, first: 10 * time.Minute, longest: 10 * time.Minute}
 )
 
 // ContestedError reports that another writer keeps changing or deleting an object. The operator corrects the object at growing intervals.
@@ -38,6 +40,10 @@ type ContestedError struct {
 	Deleted    bool // deleted, not changed
 	// Pods is the declared number of pods. It is set if another writer keeps changing only that number.
 	Pods *int64
+	// IsExact reports whether the operator corrects the number of pods each time.
+	IsExact bool
+	// Field is the path of the field in the spec that a user may remove, so that the other writer sets the number of pods; "" for none.
+	Field string
 }
 
 func (e *ContestedError) Error() string {
@@ -45,8 +51,15 @@ func (e *ContestedError) Error() string {
 		return fmt.Sprintf("%s %s: another writer keeps deleting it, so it is created again at growing intervals: stop that writer (the audit log of the API server names it), or pause the resource", e.Kind, e.Name)
 	}
 	if e.Pods != nil {
-		return fmt.Sprintf("%s %s: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to %d again at growing intervals: remove `replica` from the spec, or remove that writer",
-			e.Kind, e.Name, *e.Pods)
+		pace, remedy := "at growing intervals", "stop that writer"
+		if e.IsExact {
+			pace = "each time"
+		}
+		if e.Field != "" {
+			remedy = fmt.Sprintf("remove `%s`, or stop that writer", e.Field)
+		}
+		return fmt.Sprintf("%s %s: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to %d again %s: %s",
+			e.Kind, e.Name, *e.Pods, pace, remedy)
 	}
 	return fmt.Sprintf("%s %s: another writer keeps changing fields that the spec declares, so it is corrected at growing intervals: stop that writer (`kubectl get %s %s -o yaml --show-managed-fields` names it), remove the field from the spec, or pause the resource",
 		e.Kind, e.Name, strings.ToLower(e.Kind), e.Name)
@@ -76,6 +89,7 @@ type contest struct {
 	count int
 	delay time.Duration // time between corrections of a contested object
 	next  time.Time     // earliest next correction
+	last  time.Time     // last correction, or last attempt
 }
 
 func newContests() *contests {
@@ -93,17 +107,30 @@ func (c *contests) admit(live *unstructured.Unstructured) error {
 // numberOf identifies the number of pods of an object.
 type numberOf struct{ uid types.UID }
 
-// admitNumber limits corrections of the number of pods as admit limits other corrections. It returns nil for all other corrections. It does
-// not limit a workload with data, or a workload that the spec or another writer stops: their numbers must be exact.
+// admitNumber limits corrections of the number of pods as admit limits other corrections. It returns nil for all other corrections. The
+// number is exact for a workload or resource with data, and for a workload that the spec stops: each correction is allowed, and the result
+// has IsExact while another writer keeps changing the number.
 func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *ContestedError {
-	pods := podsOf(planned)
-	if pods == 0 || podsOf(live) == 0 || pods == podsOf(live) || podTemplate(planned) == nil || hasData(planned) {
+	pods, isPlanned, _ := unstructured.NestedInt64(planned.Object, "spec", "replicas")
+	resource := object.IsResource(planned) && !object.IsForeign(planned)
+	if !isPlanned || podTemplate(planned) == nil && !resource {
 		return nil
 	}
-	if wait := c.wait(numberOf{live.GetUID()}, ofNumbers); wait > 0 {
-		return &ContestedError{Kind: live.GetKind(), Name: live.GetName(), RetryAfter: wait, Pods: &pods}
+	contested := &ContestedError{Kind: live.GetKind(), Name: live.GetName(), Pods: &pods, IsExact: pods == 0 || resource || hasData(planned)}
+	key, differs := numberOf{live.GetUID()}, pods != podsOf(live)
+	switch {
+	case contested.IsExact:
+		if differs {
+			c.wait(key, ofExactNumbers)
+		}
+		contested.RetryAfter = c.remains(key, ofExactNumbers)
+	case differs:
+		contested.RetryAfter = c.wait(key, ofNumbers)
 	}
-	return nil
+	if contested.RetryAfter == 0 {
+		return nil
+	}
+	return contested
 }
 
 // hasData reports whether the pods of a workload have claims, or whether the operator replaces the pods one by one.
@@ -146,6 +173,7 @@ func (c *contests) wait(key any, p pace) time.Duration {
 		return 0
 	}
 	o := known.(*contest)
+	o.last = now
 	if wait := o.next.Sub(now); wait > 0 {
 		return wait
 	}
@@ -159,4 +187,17 @@ func (c *contests) wait(key any, p pace) time.Duration {
 		o.next, o.since = now.Add(o.delay), now
 	}
 	return 0
+}
+
+// remains returns the time during which a contest still counts, unless another correction follows. It returns 0 if there is no contest.
+func (c *contests) remains(key any, p pace) time.Duration {
+	known, ok := c.objects.Get(key)
+	if !ok {
+		return 0
+	}
+	o := known.(*contest)
+	if o.delay == 0 {
+		return 0
+	}
+	return max(0, o.last.Add(p.window).Sub(c.now()))
 }

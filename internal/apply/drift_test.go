@@ -119,6 +119,23 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		"node":                     {"Deployment/proxy", setting("a", "spec", "template", "spec", "nodeName")},
 		"address of a host": {"Deployment/proxy", setting([]any{map[string]any{"ip": "192.0.2.1", "hostnames": []any{"mysql"}}},
 			"spec", "template", "spec", "hostAliases")},
+		"servers of names": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
+			set(t, o, "None", "spec", "template", "spec", "dnsPolicy")
+			set(t, o, map[string]any{"nameservers": []any{"192.0.2.53"}}, "spec", "template", "spec", "dnsConfig")
+		}},
+		"domain of names":        {"Deployment/proxy", setting(map[string]any{"searches": []any{"example.com"}}, "spec", "template", "spec", "dnsConfig")},
+		"another runtime":        {"Deployment/proxy", setting("kata", "spec", "template", "spec", "runtimeClassName")},
+		"more groups":            {"StatefulSet/mysql-dataservice", setting([]any{int64(0)}, "spec", "template", "spec", "securityContext", "supplementalGroups")},
+		"settings of the kernel": {"Deployment/proxy", setting([]any{map[string]any{"name": "kernel.shm_rmid_forced", "value": "1"}}, "spec", "template", "spec", "securityContext", "sysctls")},
+		"label of SELinux":       {"Deployment/proxy", setting(map[string]any{"level": "s0:c1"}, "spec", "template", "spec", "securityContext", "seLinuxOptions")},
+		"label of a container":   {"Deployment/proxy", inContainer(setting(map[string]any{"level": "s0:c1"}, "securityContext", "seLinuxOptions"))},
+		"calls of the kernel":    {"Deployment/proxy", inContainer(setting(map[string]any{"type": "Unconfined"}, "securityContext", "seccompProfile"))},
+		"profile of AppArmor":    {"Deployment/proxy", setting(map[string]any{"type": "Unconfined"}, "spec", "template", "spec", "securityContext", "appArmorProfile")},
+		"profile of a container": {"Deployment/proxy", inContainer(setting(map[string]any{"type": "Unconfined"}, "securityContext", "appArmorProfile"))},
+		"disk in a container": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
+			adding(map[string]any{"name": "disk", "persistentVolumeClaim": map[string]any{"claimName": "disk"}}, "spec", "template", "spec", "volumes")(t, o)
+			inContainer(adding(map[string]any{"name": "disk", "devicePath": "/dev/disk"}, "volumeDevices"))(t, o)
+		}},
 		"processes of each other": {"Deployment/proxy", setting(true, "spec", "template", "spec", "shareProcessNamespace")},
 		"path of the node": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
 			adding(map[string]any{"name": "etc", "hostPath": map[string]any{"path": "/etc"}}, "spec", "template", "spec", "volumes")(t, o)

@@ -22,6 +22,8 @@ var workloadFields = [][]string{{"spec", "jobTemplate", "spec", "suspend"}}
 var podFields = [][]string{
 	{"hostNetwork"}, {"hostPID"}, {"hostIPC"}, {"serviceAccountName"}, {"serviceAccount"},
 	{"nodeName"}, {"hostAliases"}, {"shareProcessNamespace"}, {"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
+	{"dnsPolicy"}, {"dnsConfig"}, {"runtimeClassName"}, {"securityContext", "fsGroup"}, {"securityContext", "supplementalGroups"}, {"securityContext", "sysctls"},
+	{"securityContext", "seccompProfile"}, {"securityContext", "appArmorProfile"}, {"securityContext", "seLinuxOptions"},
 }
 
 // containerFields are fields of a planned container that affect the running program.
@@ -31,6 +33,7 @@ var containerFields = [][]string{
 	{"lifecycle", "preStop", "exec"}, {"lifecycle", "preStop", "httpGet"}, {"lifecycle", "preStop", "sleep"}, {"lifecycle", "preStop", "tcpSocket"},
 	{"securityContext", "privileged"}, {"securityContext", "capabilities", "add"},
 	{"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
+	{"securityContext", "seccompProfile"}, {"securityContext", "appArmorProfile"}, {"securityContext", "seLinuxOptions"},
 }
 
 // externalIPs are addresses whose traffic goes to a Service.
@@ -42,7 +45,8 @@ func hasUnplannedOfPods(planned, live *unstructured.Unstructured) bool {
 	eachUnplanned(planned, live, func(map[string]any, []string) { found = true })
 	eachContainer(planned, live, func(want, has map[string]any) {
 		found = found || unplannedItems(items(want, "env"), items(has, "env"), nameKey) ||
-			unplannedItems(items(want, "volumeMounts"), items(has, "volumeMounts"), mountKey)
+			unplannedItems(items(want, "volumeMounts"), items(has, "volumeMounts"), mountKey) ||
+			unplannedItems(items(want, "volumeDevices"), items(has, "volumeDevices"), deviceKey)
 	})
 	return found || slices.ContainsFunc(podSpecs, func(path []string) bool {
 		return len(unplannedVolumes(fields(planned, path), fields(live, path))) > 0
@@ -73,6 +77,7 @@ func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	eachContainer(planned, object, func(want, has map[string]any) {
 		setField(has, "env", want["env"])
 		setField(has, "volumeMounts", want["volumeMounts"])
+		setField(has, "volumeDevices", want["volumeDevices"])
 	})
 }
 
@@ -102,7 +107,7 @@ func unplannedVolumes(planned, live map[string]any) map[any]bool {
 	for _, list := range []string{"initContainers", "containers"} {
 		for _, container := range items(live, list) {
 			isPlanned := find(items(planned, list), nameKey, nameKey(container)) != nil
-			for _, mount := range items(container, "volumeMounts") {
+			for _, mount := range slices.Concat(items(container, "volumeMounts"), items(container, "volumeDevices")) {
 				mounts[mount["name"]] = mounts[mount["name"]] || !isPlanned
 			}
 		}
@@ -137,6 +142,9 @@ func hasOtherSource(planned, live map[string]any) bool {
 
 // mountKey identifies a mount as the API server does.
 func mountKey(mount map[string]any) any { return mount["mountPath"] }
+
+// deviceKey identifies a volume in block mode as the API server does.
+func deviceKey(device map[string]any) any { return device["devicePath"] }
 
 // eachUnplanned calls do for each of podFields and containerFields that only the live workload has.
 func eachUnplanned(planned, live *unstructured.Unstructured, do func(in map[string]any, path []string)) {
@@ -185,7 +193,8 @@ func fields(object *unstructured.Unstructured, path []string) map[string]any {
 	return found
 }
 
-// unplannedPath reports whether a live map has a field that the planned one does not set.
+// unplannedPath reports whether a live map has a field that the planned one does not set. An empty value, and the API server's default, count
+// as not set.
 func unplannedPath(planned, live map[string]any, path []string) bool {
 	value, _, _ := unstructured.NestedFieldNoCopy(live, path...)
 	switch has := value.(type) {
@@ -196,7 +205,7 @@ func unplannedPath(planned, live map[string]any, path []string) bool {
 			return false
 		}
 	case string:
-		if has == "" {
+		if has == "" || has == defaults[path[len(path)-1]] {
 			return false
 		}
 	case []any:

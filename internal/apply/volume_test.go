@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -297,53 +298,84 @@ func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
 	assert.Equal(t, declare(nil, "v3"), int64(1), "a service that the spec had stopped runs again")
 }
 
-// If another writer keeps changing the number of pods, the operator corrects it twice, and then reports the writer.
-// Other fields are still corrected.
+// applyUnforeseen applies a planned object without the prediction of Judge, which does not count corrections.
+func (p *platform) applyUnforeseen(planned *unstructured.Unstructured) Result {
+	p.Helper()
+	live, err := p.Get(p.Context(), planned)
+	assert.NilError(p, err)
+	result, err := p.Apply(p.Context(), p.owner(), planned, live)
+	assert.NilError(p, err)
+	return result
+}
+
+// If another writer keeps changing the number of pods, the operator corrects it twice, and then reports the writer. Numbers of databases are
+// corrected each time.
 func TestAContestedNumberOfPods(t *testing.T) {
 	t.Parallel()
-	p, planned := running(t, "{web: {replica: 2}}", "Deployment/web")
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	p.contests.now = func() time.Time { return now }
-	scale := func(pods int64) {
-		now = now.Add(15 * time.Second) // the period of an autoscaler
-		scaleAs(t, "autoscaler", planned, pods)
-		await(t, fetch(t, planned))
+	for name, test := range map[string]struct {
+		spec, id      string
+		planned, pods int64
+		isExact       bool
+	}{
+		"more":          {"{web: {replica: 2}}", "Deployment/web", 2, 3, false},
+		"to zero":       {"{web: {replica: 2}}", "Deployment/web", 2, 0, false},
+		"from zero":     {"{web: {replica: 0}}", "Deployment/web", 0, 1, true},
+		"with a volume": {"{mysql: {}}", "StatefulSet/mysql-dataservice", 1, 0, true},
+		"RedisCluster":  {"{redis: {replicas: 6}}", "RedisCluster/redis", 6, 9, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, planned := running(t, test.spec, test.id)
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			p.contests.now = func() time.Time { return now }
+			scaled := func() Result { // applies after the period of an autoscaler
+				now = now.Add(15 * time.Second)
+				scaleAs(t, "autoscaler", planned, test.pods)
+				await(t, fetch(t, planned))
+				return p.applyUnforeseen(planned)
+			}
+			for range 2 {
+				result := scaled()
+				assert.Equal(t, result.Action, Corrected)
+				assert.Assert(t, result.Contested == nil)
+			}
+			traffic.take(p.ds.Namespace)
+			result := scaled()
+			id := strings.Replace(test.id, "/", " ", 1)
+			assert.Assert(t, result.Contested != nil)
+			assert.ErrorContains(t, result.Contested, fmt.Sprintf("%s: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to %d again", id, test.planned))
+			if test.isExact {
+				assert.Equal(t, result.Action, Corrected)
+				await(t, result.Object)
+				assert.Equal(t, p.apply(planned).Contested.RetryAfter, ofExactNumbers.window, "the note stays after the correction")
+				now = now.Add(ofExactNumbers.window)
+				assert.Assert(t, p.apply(planned).Contested == nil)
+				return
+			}
+			assert.Equal(t, result.Action, Unchanged)
+			assert.Equal(t, result.Contested.RetryAfter, ofNumbers.first-15*time.Second)
+			now = now.Add(ofNumbers.first)
+			assert.Equal(t, p.apply(planned).Action, Corrected)
+			assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), test.planned)
+		})
 	}
-	for range 2 {
-		scale(3)
-		result := p.apply(planned)
-		assert.Equal(t, result.Action, Corrected)
-		assert.Assert(t, result.Contested == nil)
-	}
-	scale(3)
-	traffic.take(p.ds.Namespace)
-	try := func() Result { // Judge does not count corrections
-		live, err := p.Get(t.Context(), planned)
-		assert.NilError(t, err)
-		result, err := p.Apply(t.Context(), p.owner(), planned, live)
-		assert.NilError(t, err)
-		return result
-	}
-	result := try()
-	assert.Equal(t, result.Action, Unchanged)
-	assert.Equal(t, result.Contested.RetryAfter, ofNumbers.first-15*time.Second)
-	assert.ErrorContains(t, result.Contested, "Deployment web: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to 2 again")
-	assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
+}
 
+// While the number of pods is contested, other fields are corrected.
+func TestOtherFieldsBesideAContestedNumberOfPods(t *testing.T) {
+	t.Parallel()
+	p, planned := running(t, "{web: {replica: 2}}", "Deployment/web")
+	for range ofNumbers.free + 1 {
+		p.contests.wait(numberOf{fetch(t, planned).GetUID()}, ofNumbers)
+	}
+	scaleAs(t, "autoscaler", planned, 3)
 	await(t, edit(t, planned, inContainer(setting("registry.example.com/other:v1", "image"))))
-	result = try()
+	result := p.applyUnforeseen(planned)
 	assert.Equal(t, result.Action, Corrected)
 	assert.Assert(t, result.Contested != nil)
-	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(3))
-
-	// A service that another writer stops is started again, also after its number of pods was contested.
-	await(t, result.Object)
-	scale(0)
-	assert.Equal(t, p.apply(planned).Action, Corrected)
-	scale(3)
-	now = now.Add(ofNumbers.first)
-	assert.Equal(t, p.apply(planned).Action, Corrected)
-	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(2))
+	is := fetch(t, planned)
+	assert.Equal(t, field(t, is, "spec", "replicas"), int64(3))
+	assert.Equal(t, container(is.Object)["image"], container(planned.Object)["image"])
 }
 
 // The number of members of an EtcdCluster does not change when the spec stops declaring it. An autoscaler may then

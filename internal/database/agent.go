@@ -105,6 +105,11 @@ func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) er
 	return nil
 }
 
+// HasAgent reports whether a Deployment among some objects starts with a copy of the agent.
+func HasAgent(objects []*unstructured.Unstructured) bool {
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" && agentIn(o) != nil })
+}
+
 // agentImage returns the image of the agent in a workload, or "". The workload may be nil.
 func agentImage(workload *unstructured.Unstructured) string {
 	if workload == nil {

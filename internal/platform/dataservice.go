@@ -250,10 +250,23 @@ func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) recon
 		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.WaitsFor), CalledBy: texts(graph.Callers(c.Name)),
 		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), IsOfThisSpec: ds.Status.ObservedGeneration == ds.Generation, NeedsDryRun: c.NeedsDryRun,
 		Notes:       notes(c),
+		NumberField: numberField(&c.Component),
 		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
 		KeepReason:  keepReason,
 		Grow:        grow,
 	}
+}
+
+// numberField returns the path of the declared number of pods, if another writer may set the number when this field is removed: that of a
+// service or an EtcdCluster.
+func numberField(c *component.Component) string {
+	switch {
+	case c.Service != nil && c.Workload.Replica != nil:
+		return c.Path + ".replica"
+	case c.Etcd != nil && c.Kind == component.Managed && c.Etcd.Replicas != nil:
+		return c.Path + ".replicas"
+	}
+	return ""
 }
 
 func texts(names []dsv1.ComponentName) []string {
@@ -402,6 +415,9 @@ func notes(c *plan.Component) []string {
 		return []string{"kind DaemonSet has no volume, so the data ends with the pod: use kind StatefulSet"}
 	case c.Name == component.Eureka && c.Kind == component.Deployment && ptr.Deref(c.Workload.Replica, 1) > 1:
 		return []string{"eureka replicas do not replicate in kind Deployment, so clients may see different instances: use kind StatefulSet"}
+	case c.Name == component.MySQL && c.Kind == component.ThirdParty && c.ThirdParty.CheckCMD == "" && !database.HasAgent(c.Objects):
+		return []string{"the check of mysql connects without a login, because the operator does not know the image of its agent, and a server may block " +
+			"the address of such a check: set RELATED_IMAGE_AGENT in the operator's Deployment"}
 	}
 	return nil
 }

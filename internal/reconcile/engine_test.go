@@ -299,6 +299,36 @@ func TestContestedIngressIsANote(t *testing.T) {
 	}
 }
 
+// If another writer keeps changing the number of pods, the part gets a note about this, and does not fail. The note names the field that a user
+// may remove, if there is one.
+func TestContestedNumberOfPodsIsANote(t *testing.T) {
+	t.Parallel()
+	noPods := func(client.Object) []string { return nil }
+	for field, remedy := range map[string]string{"spec.pages.replica": "remove `spec.pages.replica`, or stop that writer", "": "stop that writer"} {
+		of := func(replicas int) *unstructured.Unstructured {
+			return parse(t, fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: ns}, spec: {replicas: %d, template: {spec: {}}}}", replicas))
+		}
+		planned := of(2)
+		_, err := object.Finish(planned, book)
+		assert.NilError(t, err)
+		edited := planned.DeepCopy()
+		edited.Object["spec"] = of(3).Object["spec"]
+		edited.SetUID("a")
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithIndex(&corev1.Pod{}, object.IndexPart, noPods).WithObjects(edited).Build(), answering(nil)) // each correction is undone
+		types, err := apply.NewTypes(crd.Files)
+		assert.NilError(t, err)
+		engine := NewEngine(c, apply.New(c, c, types, "1.2.3"))
+		plan := &Plan{Parts: []Part{{Name: "pages", NumberField: field, Revision: "r", Known: "r", Objects: []*unstructured.Unstructured{planned}}}}
+		var seen PlanSeen
+		for range 4 { // two corrections; the note stays while the number differs
+			seen, err = engine.Apply(t.Context(), Request{Owner: book, Plan: plan}, quiet{})
+			assert.NilError(t, err)
+		}
+		assert.DeepEqual(t, seen.Parts[0].Notes, []string{"Deployment a: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to 2 again at growing intervals: " + remedy})
+		assert.Assert(t, seen.Parts[0].Applied && seen.Parts[0].Error == "" && seen.Parts[0].LookAgain > 0)
+	}
+}
+
 // If the API server refuses an object, the error names the field of the spec in the words of the user.
 func TestRefusals(t *testing.T) {
 	t.Parallel()

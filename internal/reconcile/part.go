@@ -111,6 +111,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 		return apply.Result{Object: live}, nil
 	}
 	if c := result.Contested; c != nil {
+		c.Field = part.NumberField
 		seen.Notes, seen.LookAgain = append(seen.Notes, c.Error()), c.RetryAfter
 	}
 	if err == nil {

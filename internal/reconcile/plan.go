@@ -31,6 +31,9 @@ type Part struct {
 	Objects []*unstructured.Unstructured
 	// Revision is the digest of the objects without their number of replicas.
 	Revision string
+	// NumberField is the path of the field in the owner's spec that a user may remove, so that another writer sets the number of pods; "" if
+	// only the operator sets this number.
+	NumberField string
 	// Known is the last applied revision, from the owner's status; "" for none.
 	Known string
 	// IsOfThisSpec reports whether the owner's status describes its present spec. If it does not, the plan may have one

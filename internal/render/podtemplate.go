@@ -59,6 +59,9 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 	if err := CheckClaims(path, &result.Spec); err != nil {
 		return nil, err
 	}
+	if err := unifyLists(path, &result.Spec); err != nil {
+		return nil, err
+	}
 	if err := unifyContainers(path, "containers", patch, result.Spec.Containers); err != nil {
 		return nil, err
 	}
@@ -67,6 +70,20 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 		return nil, err
 	}
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(result)
+}
+
+// unifyLists removes repeated imagePullSecrets, and refuses two hostAliases of one ip. Kubernetes accepts both, but server-side apply refuses
+// them.
+func unifyLists(path string, pod *corev1.PodSpec) error {
+	pod.ImagePullSecrets = LastOfName(pod.ImagePullSecrets, func(s corev1.LocalObjectReference) any { return s.Name })
+	first := map[string]int{}
+	for i, alias := range pod.HostAliases {
+		if other, ok := first[alias.IP]; ok {
+			return FieldError(fmt.Sprintf("%s.spec.hostAliases[%d].ip", path, i), "must be unique: '%s' is also the ip of hostAliases[%d]: list all hostnames there", alias.IP, other)
+		}
+		first[alias.IP] = i
+	}
+	return nil
 }
 
 // unifyContainers keeps the last of several variables with one name in each container, and refuses a port twice. Only lists that the

@@ -97,8 +97,9 @@ func TestPodTemplateOfBackupsReachesTheContainerThatWorks(t *testing.T) {
 	assert.ErrorContains(t, err, "spec.backup.podTemplate.spec.container: unknown field")
 }
 
-// Server-side apply refuses two variables of one name, and a port twice. The last variable wins, as in the main container.
-func TestContainersOfAPodTemplateHaveNoKeyTwice(t *testing.T) {
+// Server-side apply refuses two variables of one name, a port twice, a pull secret twice, and two aliases of one address. The last variable wins,
+// as in the main container.
+func TestPodTemplatesHaveNoKeyTwice(t *testing.T) {
 	t.Parallel()
 	const twice = `"env":[{"name":"X","value":"old"},{"name":"Y"},{"name":"X","value":"new"}]`
 	merged, err := OverlayPods("spec.podTemplate", rendered(), []byte(`{"spec":{"containers":[{"name":"a",`+twice+`},{"name":"b",`+twice+`}],"initContainers":[{"name":"c",`+twice+`}]}}`))
@@ -107,7 +108,11 @@ func TestContainersOfAPodTemplateHaveNoKeyTwice(t *testing.T) {
 	for _, container := range append(spec["containers"].([]any), spec["initContainers"].([]any)...) {
 		assert.DeepEqual(t, container.(map[string]any)["env"], []any{map[string]any{"name": "Y"}, map[string]any{"name": "X", "value": "new"}})
 	}
+	merged, err = OverlayPods("spec.podTemplate", rendered(), []byte(`{"spec":{"imagePullSecrets":[{"name":"p"},{"name":"q"},{"name":"p"}]}}`))
+	assert.NilError(t, err)
+	assert.DeepEqual(t, merged["spec"].(map[string]any)["imagePullSecrets"], []any{map[string]any{"name": "q"}, map[string]any{"name": "p"}})
 	for template, problem := range map[string]string{
+		`{"spec":{"hostAliases":[{"ip":"192.0.2.1","hostnames":["a"]},{"ip":"192.0.2.2"},{"ip":"192.0.2.1","hostnames":["b"]}]}}`:     "spec.podTemplate.spec.hostAliases[2].ip: must be unique: '192.0.2.1' is also the ip of hostAliases[0]: list all hostnames there",
 		`{"spec":{"containers":[{"name":"a"},{"name":"b","ports":[{"name":"p","containerPort":1},{"name":"q","containerPort":1}]}]}}`: "spec.podTemplate.spec.containers[1].ports[1].containerPort: must be unique: 1/TCP is also the port of ports[0]",
 		`{"spec":{"containers":[{"name":"a","ports":[{"containerPort":1},{"containerPort":1}]}]}}`:                                    "spec.podTemplate.spec.containers[0].ports[1].containerPort: must be unique: 1/TCP is also the port of ports[0]",
 		`{"spec":{"initContainers":[{"name":"b","ports":[{"containerPort":1},{"containerPort":1}]}]}}`:                                "spec.podTemplate.spec.initContainers[0].ports[1].containerPort: must be unique: 1/TCP is also the port of ports[0]",

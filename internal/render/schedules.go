@@ -5,7 +5,8 @@ package render
 
 import "d3os.com/d3os-operator/internal/schedule"
 
-// CheckBackupSchedules refuses invalid schedules of backups and of their checks, by the parser of Kubernetes, and an unknown time zone.
+// CheckBackupSchedules refuses schedules of backups and of their checks that are invalid, by the parser of Kubernetes, or never due, and an
+// unknown time zone.
 // Empty values are accepted. path is the path of the field backup.
 func CheckBackupSchedules(path, backups, checks, zone string) error {
 	for _, s := range []struct{ field, text string }{{"schedule", backups}, {"verify.schedule", checks}} {
@@ -14,6 +15,9 @@ func CheckBackupSchedules(path, backups, checks, zone string) error {
 		}
 		if err := schedule.Check(s.text); err != nil {
 			return FieldError(path+"."+s.field, "%v", err)
+		}
+		if !schedule.IsDue(s.text) {
+			return FieldError(path+"."+s.field, "'%s' is never due: remove it, or correct its day or month", s.text)
 		}
 	}
 	if err := schedule.CheckZone(zone); err != nil {

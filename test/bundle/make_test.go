@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,22 @@ import (
 
 	"d3os.com/d3os-operator/test/cluster"
 )
+
+// A cluster without internet gets each image that the bundle's scorecard tests name.
+func TestImagesListHasTheScorecard(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(cluster.Root(), "bundle/tests/scorecard/config.yaml"))
+	assert.NilError(t, err)
+	named := regexp.MustCompile(`(?m)^ *image: (\S+)$`).FindAllStringSubmatch(string(text), -1)
+	assert.Assert(t, len(named) > 2, "the scorecard's configuration has too few images: %v", named)
+	command := exec.Command("hack/images.sh", "list")
+	command.Dir = cluster.Root()
+	command.Env = append(os.Environ(), "IMAGES_DIR="+t.TempDir(), "IMAGE_TAG_BASE=registry-edge.cosmoplat.com/dataservice/d3os-operator")
+	out, err := command.Output()
+	assert.NilError(t, err)
+	for _, name := range named {
+		assert.Assert(t, slices.Contains(strings.Fields(string(out)), name[1]), "%s is missing in\n%s", name[1], out)
+	}
+}
 
 // `make docker-build docker-push deploy` uses one image and kubectl's current cluster, as in every project of the Operator SDK. A target
 // that starts a cluster never uses the cluster of ~/.kube/config. CRDs are applied server-side: a client-side apply stores each CRD in an

@@ -82,32 +82,40 @@ func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
 // setting matches the charts' settings of the binary log.
 var setting = regexp.MustCompile(`(?m)^(\S*log_bin_\S+) = (\S+)$`)
 
-// With the binary log settings of either chart, an account without SUPER creates triggers and functions. Servers refuse that by default
-// (error 1419).
+// With the settings of either chart, an account without SUPER creates triggers and functions. Servers with a binary log refuse that by default
+// (error 1419). MySQL has a binary log by default.
 func TestServicesCreateTriggersWithABinaryLog(t *testing.T) {
 	t.Parallel()
-	const one, members = "mysql/files/binlog.cnf", "mysqlcluster/files/my.cnf"
-	for flavour, files := range map[string][]string{server.MariaDB: {one}, server.MySQL: {one, members}} {
-		for _, file := range files {
-			t.Run(flavour+" "+file, func(t *testing.T) {
-				t.Parallel()
-				text, err := os.ReadFile("../../../helm-charts/" + file)
-				assert.NilError(t, err)
-				var more []string
-				for _, found := range setting.FindAllStringSubmatch(string(text), -1) {
-					more = append(more, "--"+found[1]+"="+found[2])
-				}
-				s := rig.Start(t, flavour, more...)
-				s.Exec("CREATE DATABASE shop", "CREATE TABLE shop.t (a INT)", "CREATE USER app@'%' IDENTIFIED BY 'p'", "GRANT ALL ON shop.* TO app@'%'")
-				conn, err := server.Connect(t.Context(), server.Options{Address: s.Options().Address, User: "app", Password: "p"})
-				assert.NilError(t, err)
-				defer conn.Close()
-				for _, statement := range []string{"CREATE TRIGGER shop.g BEFORE INSERT ON shop.t FOR EACH ROW SET NEW.a = 7", "CREATE FUNCTION shop.f() RETURNS INT RETURN RAND() * 0 + 7",
-					"INSERT INTO shop.t VALUES (shop.f())", "ALTER FUNCTION shop.f COMMENT 'b'", "DROP TRIGGER shop.g", "DROP FUNCTION shop.f"} {
-					assert.NilError(t, conn.Do(statement), statement)
-				}
-				assert.Equal(t, s.Ask("SELECT CONCAT(@@binlog_format, MAX(a)) FROM shop.t"), "ROW7")
-			})
-		}
+	for name, test := range map[string]struct {
+		flavour    string
+		defaultLog bool
+		file       string
+	}{
+		"MariaDB":                      {server.MariaDB, false, "mysql/files/triggers.cnf"},
+		"MySQL":                        {server.MySQL, false, "mysql/files/triggers.cnf"},
+		"MySQL with its default":       {server.MySQL, true, "mysql/files/triggers.cnf"},
+		"MySQL, a member of a cluster": {server.MySQL, false, "mysqlcluster/files/my.cnf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile("../../../helm-charts/" + test.file)
+			assert.NilError(t, err)
+			found := setting.FindStringSubmatch(string(text))
+			assert.Assert(t, found != nil, "%s has no setting for triggers", test.file)
+			s := rig.Start(t, test.flavour, "--"+found[1]+"="+found[2])
+			if s.DefaultLog = test.defaultLog; test.defaultLog {
+				s.Kill()
+				s.Up()
+			}
+			s.Exec("CREATE DATABASE shop", "CREATE TABLE shop.t (a INT)", "CREATE USER app@'%' IDENTIFIED BY 'p'", "GRANT ALL ON shop.* TO app@'%'")
+			conn, err := server.Connect(t.Context(), server.Options{Address: s.Options().Address, User: "app", Password: "p"})
+			assert.NilError(t, err)
+			defer conn.Close()
+			for _, statement := range []string{"CREATE TRIGGER shop.g BEFORE INSERT ON shop.t FOR EACH ROW SET NEW.a = 7", "CREATE FUNCTION shop.f() RETURNS INT RETURN RAND() * 0 + 7",
+				"INSERT INTO shop.t VALUES (shop.f())", "ALTER FUNCTION shop.f COMMENT 'b'", "DROP TRIGGER shop.g", "DROP FUNCTION shop.f"} {
+				assert.NilError(t, conn.Do(statement), statement)
+			}
+			assert.Equal(t, s.Ask("SELECT CONCAT(@@log_bin, @@binlog_format, MAX(a)) FROM shop.t"), "1ROW7")
+		})
 	}
 }

@@ -25,7 +25,9 @@ func (p *cli) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events NAME [COMPONENT]",
 		Short: "Show the events of a DataService, its objects and its pods",
-		Args:  cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
+		Long: "Show the events of a DataService, its objects and its pods.\n\n" +
+			"Exit codes: 0: all events are shown; 1: events may be missing, because you may not list some kinds; 2: an error.",
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster()
 			if err != nil {
@@ -67,8 +69,10 @@ func (p *cli) eventsCommand() *cobra.Command {
 				return err
 			}
 			slices.Sort(refused)
-			_, err = fmt.Fprintf(p.ErrOut, "note: you may not list %s: their events may be missing\n", strings.Join(refused, ", "))
-			return err
+			if _, err := fmt.Fprintf(p.ErrOut, "note: you may not list %s: their events may be missing\n", strings.Join(refused, ", ")); err != nil {
+				return err
+			}
+			return errNo
 		},
 	}
 	p.outputFlag(cmd)

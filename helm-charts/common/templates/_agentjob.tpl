@@ -171,7 +171,10 @@ spec:
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: 30
-  {{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "priorityClassName" }}
+  {{- with get $v "imagePullSecrets" }}
+  imagePullSecrets: {{ uniq . | toJson }}
+  {{- end }}
+  {{- range $field := list "nodeSelector" "tolerations" "priorityClassName" }}
   {{- with get $v $field }}
   {{ $field }}: {{ toJson . }}
   {{- end }}

@@ -112,7 +112,11 @@ spec:
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ int $v.terminationGracePeriodSeconds }}
-  {{- range $field := list "restartPolicy" "serviceAccountName" "imagePullSecrets" "nodeSelector" "affinity" "tolerations" "priorityClassName" }}
+  {{- /* Server-side apply refuses a name twice. */}}
+  {{- with get $v "imagePullSecrets" }}
+  imagePullSecrets: {{ uniq . | toJson }}
+  {{- end }}
+  {{- range $field := list "restartPolicy" "serviceAccountName" "nodeSelector" "affinity" "tolerations" "priorityClassName" }}
   {{- with get $v $field }}
   {{ $field }}: {{ toJson . }}
   {{- end }}

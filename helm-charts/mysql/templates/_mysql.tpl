@@ -15,12 +15,13 @@
 {{- $cnf := .Files.Get "files/my.cnf" | replace "@port@" (toString $c.listen) | replace "@bufferPool@" (get $v.bufferPools $v.size | default "768M") }}
 {{- /* MySQL 8.0 and later refuse to start with an SQL mode that they lack. */}}
 {{- if ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 }}{{ $cnf = replace "NO_AUTO_CREATE_USER," "" $cnf }}{{ end }}
+{{- /* MySQL 8 and 9 have a binary log by default. */}}
+{{- $binlog := has (regexFind "^[0-9]+" $v.serverVersion) (list "8" "9") | ternary (.Files.Get "files/triggers.cnf") "" }}
 {{- /* Restores to any point in time need the binary log. */}}
-{{- $binlog := "" }}
 {{- if include "mysql.pointInTime" $v }}
 {{- $days := get $v.backup.pointInTime "daysOnServer" | default 3 | int }}
 {{- $expiry := ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 | ternary (printf "binlog_expire_logs_seconds = %d" (mul $days 86400)) (printf "expire_logs_days = %d" $days) }}
-{{- $binlog = .Files.Get "files/binlog.cnf" | replace "@expiry@" $expiry }}
+{{- $binlog = print (.Files.Get "files/binlog.cnf") (.Files.Get "files/triggers.cnf") $expiry "\n" }}
 {{- end }}
 {{- $cnf = replace "@binlog@\n" $binlog $cnf }}
 {{- $folder := "/etc/mysql/conf.d" }}

@@ -42,6 +42,18 @@ func TestTheLastVariableOfAContainerWins(t *testing.T) {
 	}
 }
 
+// The pods of a user's service with an httpRoute pause before they stop. An upgrade from release 0.2.0, which has no httpRoute, restarts no pod.
+func TestPauseBehindARoute(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]any{
+		"": nil, ", ingress: {host: a.example.com}": nil, ", httpRoute: {gateways: [{name: public}]}": int64(10),
+	} {
+		v, err := try(t, "{additionalServices: [{name: a, kind: Deployment, image: b, port: 80"+given+"}]}", "a")
+		assert.NilError(t, err)
+		assert.Equal(t, v["preStopSeconds"], want, given)
+	}
+}
+
 // In a Kubernetes type, null removes the chart's value. In a type of this API, null means unset. Golden files in test/fields have the other
 // values of each field.
 func TestNull(t *testing.T) {

@@ -152,10 +152,17 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 	}
 }
 
+// routePause is the time in seconds for which a terminating pod of a user's service with an httpRoute keeps serving, so that the Gateway stops
+// using its address. A service with an ingress has no pause: release 0.2.0 has ingresses, so a pause would restart pods at the upgrade.
+const routePause = 10
+
 func microservice(v map[string]any, in Input, c *component.Component) {
 	v["service"] = ""
 	if !c.HasProductDefaults {
 		connections(v, in, c)
+		if c.HTTPRoute != nil {
+			v["preStopSeconds"] = int64(routePause)
+		}
 		return
 	}
 	v["service"] = string(c.Name)

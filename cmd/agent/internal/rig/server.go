@@ -152,6 +152,8 @@ type Server struct {
 	Port    int
 	// More are additional options, or environment variables such as TZ=UTC.
 	More []string
+	// DefaultLog leaves the options of the binary log at the server's defaults from the next Up.
+	DefaultLog bool
 
 	cmd  *exec.Cmd
 	done <-chan struct{}
@@ -259,9 +261,13 @@ func FreePort(t testing.TB) int {
 // Up starts the server's process and waits until it answers.
 func (s *Server) Up() {
 	s.T.Helper()
+	var log []string
+	if !s.DefaultLog {
+		log = []string{"--log-bin=binlog", "--binlog-format=ROW", "--server-id=7"}
+	}
 	args := append([]string{"--no-defaults", "--datadir=" + s.Data, "--socket=" + s.socket(), "--port=" + fmt.Sprint(s.Port), "--bind-address=127.0.0.1",
-		"--pid-file=" + s.Data + ".pid", "--tmpdir=" + filepath.Dir(s.Data), "--log-bin=binlog", "--binlog-format=ROW", "--server-id=7", "--user=root", "--innodb-buffer-pool-size=64M",
-		"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--max-allowed-packet=64M"}, s.options()...)
+		"--pid-file=" + s.Data + ".pid", "--tmpdir=" + filepath.Dir(s.Data), "--user=root", "--innodb-buffer-pool-size=64M",
+		"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1", "--max-allowed-packet=64M"}, append(log, s.options()...)...)
 	if s.Flavour == server.MySQL {
 		args = append(args, "--mysqlx=OFF")
 	}
