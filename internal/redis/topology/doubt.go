@@ -19,10 +19,10 @@ import (
 //   - the holder has no keys;
 //   - the holder copied the present history of the master or the history before it (a start of the server begins a new
 //     history);
-//   - the master has keys, and the holder has noted no later mark of the master's volume;
+//   - the master has keys, and the holder has noted a mark of the master's volume;
 //   - the master has at least as many keys, because a restart on its own volume keeps the keys.
 //
-// The last two prove nothing if another node has received a newer epoch, or the holder has noted a later mark. All conditions except the first need an answer of the holder.
+// The last two prove nothing if another node has received a newer epoch, or has noted a later mark of the volume. All conditions except the first need an answer of the holder.
 func (c *cluster) continues(master, holder *Node) bool {
 	if !c.record.Formed || c.isUnbroken(master) {
 		return true
@@ -34,18 +34,26 @@ func (c *cluster) continues(master, holder *Node) bool {
 	switch {
 	case has != "" && (has == master.Replication.ID || has == master.Replication.FormerID), holder.Keys == 0:
 		return true
-	case c.newerEpoch(master) != 0 || isPutBack(master, holder):
+	case c.newerEpoch(master) != 0 || c.witness(master) != nil:
 		return false
 	}
 	return master.Keys >= holder.Keys || master.Keys > 0 && !master.Used.IsZero() && !holder.Seen[master.ID].IsZero()
 }
 
-// isPutBack reports whether storage has reset a master's volume to an earlier state, which lacks data of the holder.
-// The proof: the holder has noted a mark of the volume that the volume does not have. The master shows a mark after its
-// disk has it, and a linked replica notes it (alive.sh). It is false for a master from which replicas have copied since
-// its start, because nothing can be proved then.
-func isPutBack(master, holder *Node) bool {
-	return master.Closed && !master.Used.IsZero() && holder.Seen[master.ID].After(master.Used)
+// witness returns a member that has noted a mark of a master's volume that the volume does not have, or nil. Such a note
+// proves that storage has reset the volume to an earlier state: a master shows a mark after its disk has it (alive.sh). The
+// member is the replica, or another master. For a master from which replicas have copied since its start, witness
+// returns nil, because nothing can be proved then.
+func (c *cluster) witness(master *Node) (latest *Node) {
+	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
+		return nil
+	}
+	for _, n := range c.members {
+		if seen := n.Seen[master.ID]; seen.After(master.Used) && (latest == nil || seen.After(latest.Seen[master.ID])) {
+			latest = n
+		}
+	}
+	return latest
 }
 
 // lastMarks is the time between the marks of a master and of a replica that was linked to the master until its end.
@@ -61,7 +69,8 @@ func wasLinked(n, master *Node) bool {
 // isPast reports whether the volume of a master was reset, and no other node has the data of its shard: a node of
 // another shard has noted a later mark. It describes this fact and the options of the user.
 func (c *cluster) isPast(master *Node) string {
-	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
+	witness := c.witness(master)
+	if witness == nil {
 		return ""
 	}
 	for _, n := range c.shards[master.Shard].nodes {
@@ -69,14 +78,9 @@ func (c *cluster) isPast(master *Node) string {
 			return "" // see isHeldBack
 		}
 	}
-	for _, n := range c.members {
-		if isPutBack(master, n) {
-			return fmt.Sprintf("slots %s: storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s has seen it in use at %s. "+
-				"No other pod has the newer data: restore the newer volume and delete the pod, or annotate accept-data-loss: %q to go on with the %d keys of %s",
-				brief(c.owned[master.ID]), master.Pod, date(master.Used), n.Pod, date(n.Seen[master.ID]), master.ID, master.Keys, master.Pod)
-		}
-	}
-	return ""
+	return fmt.Sprintf("slots %s: storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s has seen it in use at %s. "+
+		"No other pod has the newer data: restore the newer volume and delete the pod, or annotate accept-data-loss: %q to go on with the %d keys of %s",
+		brief(c.owned[master.ID]), master.Pod, date(master.Used), witness.Pod, date(witness.Seen[master.ID]), master.ID, master.Keys, master.Pod)
 }
 
 // whyPast describes all masters whose volumes were reset, unless the user has accepted the loss.
@@ -142,7 +146,7 @@ func (c *cluster) newerEpoch(master *Node) uint64 {
 func (c *cluster) isKeptApart(master *Node) bool {
 	apart := false
 	for _, n := range c.shards[master.Shard].nodes {
-		isPast := c.newerEpoch(master) != 0 || len(c.owned[master.ID]) > 0 && isPutBack(master, n)
+		isPast := c.newerEpoch(master) != 0 || c.witness(master) != nil
 		if n != master && isPast && c.wants(n) && !n.LostData && c.holderID(n) != "" && c.isHeldBack(master, n) {
 			apart = true
 		}
@@ -198,9 +202,9 @@ func (c *cluster) doubt(master, holder *Node) {
 	if newest := c.newerEpoch(master); newest != 0 {
 		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: its config epoch is %d, and other nodes know %d. ",
 			master.Pod, master.self().Epoch, newest) + text
-	} else if isPutBack(master, holder) {
-		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: it was last in use at %s, but %s was linked to its server at %s. ",
-			master.Pod, date(master.Used), holder.Pod, date(holder.Seen[master.ID])) + text
+	} else if witness := c.witness(master); witness != nil {
+		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s has seen it in use at %s. ",
+			master.Pod, date(master.Used), witness.Pod, date(witness.Seen[master.ID])) + text
 	}
 	if holder.Reached {
 		text += fmt.Sprintf("; to keep the data of %s, annotate accept-data-loss: %q", holder.Pod, master.ID)

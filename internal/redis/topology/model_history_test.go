@@ -545,7 +545,7 @@ var proofs = []struct {
 }{
 	{"user", []int{6}, onlyPairs, "a replication user for each shard: otherwise a replica copies from a foreign node at its master's address"},
 	{"past", []int{4}, 0, "a server does not start on a reset volume: otherwise its replica gets the old data"},
-	{"mark", []int{12}, 0, "the time of the last link: otherwise a replica gets the old data of a reset volume after all pods have restarted"},
+	{"mark", []int{12}, 0, "the marks that other nodes have noted: otherwise a replica gets the old data of a reset volume after all pods have restarted"},
 	{"claim", []int{8}, 0, "no pod is deleted while its claim is being deleted: otherwise its data is deleted, too"},
 	{"continuation", nil, 2, "the master has the data of its replica: otherwise the replica copies from a master that restarted without its data"},
 	{"user, history", []int{0}, 0, "the user and the recorded history: otherwise a replica with the data of a foreign node is promoted"},
