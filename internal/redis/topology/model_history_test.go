@@ -179,7 +179,7 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 		l.logf("EVENT all pods restart, and the volume of %s is one of the past", master.name)
 		past := master.s.snapshot()
 		l.servers = append(l.servers, past)
-		l.work([]time.Duration{21, 60, 130}[l.rnd.IntN(3)] * time.Second)
+		l.work([]time.Duration{21 * time.Second, time.Minute, 130 * time.Second}[l.rnd.IntN(3)])
 		l.safe = l.past[0]
 		l.restartAll(l.rnd.IntN(2) == 0)
 		l.volumes[master.name], past.queueUntil = past, l.now+10*time.Minute // later writes would hide a loss
