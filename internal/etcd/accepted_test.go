@@ -37,7 +37,7 @@ func TestRefusedFieldsKeepWhatRuns(t *testing.T) {
 		"time zone":     {"{}", "{backup: {" + store + ", schedule: '1 * * * *', timeZone: Nowhere/City}}", reconcile.ReasonInvalidSpec, "spec.backup.timeZone"},
 		"backup's pods": {"{}", "{backup: {" + store + ", podTemplate: {spec: {hostnames: a}}}}", reconcile.ReasonInvalidSpec, "spec.backup.podTemplate"},
 		"field and mode": {"{}", "{tls: {mode: Auto}, podTemplate: {spec: {hostnames: a}}}", reconcile.ReasonInvalidSpec,
-			"spec.tls.mode cannot change to Auto: the cluster was formed with http addresses: set spec.tls.mode back. To change it, restore a backup into a new EtcdCluster (restoreFrom); spec.podTemplate"},
+			"spec.tls.mode cannot change to Auto: the cluster was formed with http addresses: set spec.tls.mode back. To change the mode, restore a backup into a new EtcdCluster (restoreFrom); spec.podTemplate"},
 		"no agent":      {"{}", "{}", etcdv1.ReasonAgentMissing, "set RELATED_IMAGE_AGENT"},
 		"old version":   {"{}", "{version: 3.3.27}", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 3.3.27 is not supported"},
 		"unknown major": {"{}", "{version: 4.0.0}", etcdv1.ReasonUnsupportedVersion, "spec.version: etcd 4.0.0 is not supported"},

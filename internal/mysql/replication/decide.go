@@ -146,7 +146,7 @@ func (c *cluster) form() *Decision {
 	case first.Volume == VolumeSingle:
 		return c.adopt(first, proof)
 	case first.Volume == VolumeEmpty && c.want.Adopt != "":
-		return c.say(StateRecordLost, "member 0 lacks the data of the former single server (mark %s): put that server's volume under the claim", c.want.Adopt)
+		return c.say(StateRecordLost, "member 0 lacks the data of the former single server (mark %s): put its old volume under the claim", c.want.Adopt)
 	case first.Volume == VolumeEmpty:
 		step := Step{Action: ActionTicket, Member: first, Ticket: SeedTicket, Proof: append(proof, Proof{Member: first, Fact: FactEmpty})}
 		return c.do(StateFresh, step, "member 0 creates the first data: no volume has data")

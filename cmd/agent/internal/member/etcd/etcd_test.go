@@ -48,7 +48,7 @@ func TestImageMustHaveTheVersion(t *testing.T) {
 		"another patch":   {"3.6.11", "3.6.16", ""},
 		"older":           {"3.5.35", "3.6.16", "the image has etcd 3.5, but spec.version is 3.6.16"},
 		"much newer":      {"3.6.16", "3.4.44", "the image has etcd 3.6, but spec.version is 3.4.44"},
-		"ten of a minor":  {"3.1.0", "3.10.0", "the image has etcd 3.1, and"},
+		"ten of a minor":  {"3.1.0", "3.10.0", "the image has etcd 3.1, but"},
 		"it does not say": {"unknown", "3.6.16", ""},
 	} {
 		s := serverOf(t, func(s *Server) { s.Program = program(t, c.has) })
