@@ -64,7 +64,7 @@ type AdditionalService struct {
 
 // ServiceFields are the fields of a service that other workloads lack.
 type ServiceFields struct {
-	// ports (Port) are further ports of the container and the Service. An entry whose number equals the
+	// ports (Port) are further ports of the container and the Service. An entry with the number in the
 	// field port replaces the main port.
 	// +kubebuilder:example=`[{name: metrics, port: 9090}]`
 	// +optional
@@ -99,8 +99,8 @@ type ServiceFields struct {
 	// +nullable
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is the time in seconds without progress of an update after which the component
-	// becomes Degraded. Default: 600 + minReadySeconds.
+	// progressDeadlineSeconds is the time without progress of an update after which the component becomes
+	// Degraded. Default: 600 + minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	// +kubebuilder:example=`300`

@@ -14,7 +14,7 @@ import (
 //
 // ServiceFields are the fields of a service that other workloads lack.
 type ServiceFieldsApplyConfiguration struct {
-	// ports (Port) are further ports of the container and the Service. An entry whose number equals the
+	// ports (Port) are further ports of the container and the Service. An entry with the number in the
 	// field port replaces the main port.
 	Ports []ObjectApplyConfiguration `json:"ports,omitempty"`
 	// sessionAffinity is None (any pod serves a client) or ClientIP (the same pod serves all requests of a client).
@@ -25,8 +25,8 @@ type ServiceFieldsApplyConfiguration struct {
 	RollingUpdate *ObjectApplyConfiguration `json:"rollingUpdate,omitempty"`
 	// minReadySeconds is the time in seconds for which a new pod must be ready before it counts as available. Default: 0.
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
-	// progressDeadlineSeconds is the time in seconds without progress of an update after which the component
-	// becomes Degraded. Default: 600 + minReadySeconds.
+	// progressDeadlineSeconds is the time without progress of an update after which the component becomes
+	// Degraded. Default: 600 + minReadySeconds.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// autoscaling creates a HorizontalPodAutoscaler, which then sets the number of pods.
 	Autoscaling *AutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
