@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,53 +50,6 @@ func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes
 	}
 	all.Wait()
 	s.countOpen(ctx, cluster, access, nodes)
-	s.readSeen(ctx, cluster, access, nodes)
-}
-
-// readSeen queries every reached node for the marks of other volumes that it has noted, while a master has started
-// without a proof that its volume is the present one.
-func (s *Servers) readSeen(ctx context.Context, cluster string, access Access, nodes []topology.Node) {
-	if !slices.ContainsFunc(nodes, func(n topology.Node) bool { return n.Closed && !n.Used.IsZero() }) {
-		return
-	}
-	within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
-	defer cancel()
-	var all workers.Group
-	for i := range nodes {
-		node := &nodes[i]
-		if !node.Reached {
-			continue
-		}
-		all.Go(func() {
-			user, err := s.peer(cluster, access, node.UID, node.IP).client.Do(within, "ACL", "GETUSER", "d3os-marks").Slice()
-			switch {
-			case err == nil:
-				node.Seen = parseSeen(user)
-			case !errors.Is(err, redis.Nil): // a script without marks has not made the user
-				node.Reached, node.Problem = false, err.Error()
-			}
-		})
-	}
-	all.Wait()
-}
-
-// seen matches a note in the key patterns of the user d3os-marks.
-var seen = regexp.MustCompile(`seen:([0-9a-f]{40})=([0-9]{1,12})\b`)
-
-// parseSeen reads the notes in an answer to ACL GETUSER. Redis 6.2 lists the patterns, and newer versions answer one text.
-func parseSeen(user []any) map[string]time.Time {
-	all := map[string]time.Time{}
-	for i := 0; i+1 < len(user); i += 2 {
-		if user[i] != "keys" {
-			continue
-		}
-		for _, note := range seen.FindAllStringSubmatch(fmt.Sprint(user[i+1]), -1) {
-			if n, err := strconv.ParseInt(note[2], 10, 64); err == nil {
-				all[note[1]] = time.Unix(n, 0)
-			}
-		}
-	}
-	return all
 }
 
 // countOpen queries every reached master for its number of keys in each slot that is open on any node.
@@ -265,8 +217,8 @@ func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node
 	return err
 }
 
-// readMarks reads the notes that start.sh made about the volume: the size of kept files, and the last mark. The mark is
-// set only for a master that accepts no replica.
+// readMarks reads the notes that start.sh made about the volume: the size of kept files, and two times. The times are
+// set only for a master that accepts no replica, or for a replica without a link since its server started.
 func readMarks(text string, node *topology.Node) {
 	for mark := range strings.SplitSeq(text, "/") {
 		name, digits, _ := strings.Cut(mark, "=")
@@ -275,8 +227,11 @@ func readMarks(text string, node *topology.Node) {
 		case err != nil || n <= 0:
 		case name == "kept":
 			node.Kept = n
-		case name == "used" && node.Closed:
+		case !node.Closed && node.Replication.LinkDown != topology.NeverLinked:
+		case name == "used":
 			node.Used = time.Unix(n, 0)
+		case name == "linked":
+			node.Linked = time.Unix(n, 0)
 		}
 	}
 }

@@ -45,39 +45,20 @@ func TestReplicaWithoutItsMaster(t *testing.T) {
 	assert.NilError(t, r.take(topology.Step{Action: topology.ActionReset, Mode: topology.ModeConsent, Node: replica.Place}))
 }
 
-// A server reports the notes of start.sh about its volume. The size of kept files is always read, the mark only while a
-// decision needs it. The notes of an older start.sh have no size.
+// A server reports the notes of start.sh about its volume. The size of kept files is always read, the times only while
+// a decision needs them. The notes of an older start.sh have no size.
 func TestMarksOfTheVolume(t *testing.T) {
 	t.Parallel()
-	used := time.Unix(1700000000, 0)
+	used, linked := time.Unix(1700000000, 0), time.Unix(1700000100, 0)
 	for text, c := range map[string]struct{ node, want topology.Node }{
-		"used=":                            {topology.Node{Closed: true}, topology.Node{Closed: true}},
-		"used=1700000000":                  {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used}},
-		"used=1700000000/kept=12":          {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Kept: 12}},
-		"used=1700000000/kept=1/linked=17": {topology.Node{}, topology.Node{Kept: 1}},
-		"kept=x/redis":                     {topology.Node{}, topology.Node{}},
+		"used=/linked=":                             {topology.Node{Closed: true}, topology.Node{Closed: true}},
+		"used=1700000000/linked=1700000100":         {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Linked: linked}},
+		"used=1700000000/kept=12/linked=1700000100": {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Linked: linked, Kept: 12}},
+		"used=1700000000/kept=12/linked=":           {topology.Node{}, topology.Node{Kept: 12}},
+		"kept=x/redis":                              {topology.Node{}, topology.Node{}},
 	} {
 		node := c.node
 		readMarks(text, &node)
 		assert.DeepEqual(t, node, c.want)
-	}
-}
-
-// The note of another volume's mark is in the key patterns of a user: a list in Redis 6.2, one text in newer versions.
-func TestSeenMarks(t *testing.T) {
-	t.Parallel()
-	id := strings.Repeat("a", 40)
-	want := map[string]time.Time{id: time.Unix(1700000000, 0)}
-	for _, c := range []struct {
-		keys any
-		want map[string]time.Time
-	}{
-		{"~own:" + strings.Repeat("b", 40) + "=1700000009 ~seen:" + id + "=1700000000", want},
-		{[]any{"own:" + strings.Repeat("b", 40) + "=1700000009", "seen:" + id + "=1700000000"}, want},
-		{"~own:" + id + "=1700000009", map[string]time.Time{}},
-		{"~seen:" + id + "=", map[string]time.Time{}},
-		{"", map[string]time.Time{}},
-	} {
-		assert.DeepEqual(t, parseSeen([]any{"flags", []any{"off"}, "keys", c.keys, "channels", ""}), c.want)
 	}
 }
