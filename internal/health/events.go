@@ -45,7 +45,7 @@ func Decisive(events []corev1.Event, isCurrent func(*corev1.Event) bool) *corev1
 	var best *corev1.Event
 	for i := range slices.Backward(events) {
 		e := &events[i]
-		if !slices.Contains(DecisiveReasons, e.Reason) || e.Type != corev1.EventTypeWarning && e.Reason != "FailedBinding" || !isCurrent(e) {
+		if isConflict(e) || !slices.Contains(DecisiveReasons, e.Reason) || e.Type != corev1.EventTypeWarning && e.Reason != "FailedBinding" || !isCurrent(e) {
 			continue
 		}
 		if best == nil || cmp.Or(cmp.Compare(slices.Index(DecisiveReasons, e.Reason), slices.Index(DecisiveReasons, best.Reason)),
@@ -77,11 +77,23 @@ func MayBeStarting(pod *corev1.Pod, now time.Time) bool {
 	})
 }
 
+// conflict is a part of the message of every write conflict that the API server reports.
+const conflict = "the object has been modified"
+
+// isConflict reports whether an event only reports that another client changed an object first. The controller that wrote
+// the event repeats its request at once.
+func isConflict(e *corev1.Event) bool {
+	return strings.Contains(e.Message, conflict)
+}
+
 // Unbound returns the reason why a claim is not bound, and a message, from the claim's events, the oldest first. Both are
 // "" without events.
 func Unbound(events []corev1.Event) (reason, message string) {
 	for i := range events {
 		e := &events[i]
+		if isConflict(e) {
+			continue
+		}
 		if reason = cmp.Or(reason, ReasonNotBound); e.Type == corev1.EventTypeWarning {
 			reason = e.Reason
 		}

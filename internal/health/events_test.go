@@ -59,6 +59,30 @@ func TestDecisive(t *testing.T) {
 	assert.Assert(t, Decisive(nil, always) == nil)
 }
 
+// An event about a write conflict is no cause: the controller repeats its request at once.
+func TestConflictIsNoCause(t *testing.T) {
+	t.Parallel()
+	conflicting := corev1.Event{Type: corev1.EventTypeWarning, Reason: "ProvisioningFailed", Message: `failed to bind: Operation cannot be fulfilled on ` +
+		`persistentvolumeclaims "data-a-0": the object has been modified; please apply your changes to the latest version and try again`}
+	waits := corev1.Event{Type: corev1.EventTypeNormal, Reason: "WaitForFirstConsumer", Message: "waiting for first consumer"}
+	full := corev1.Event{Type: corev1.EventTypeWarning, Reason: "ProvisioningFailed", Message: "no capacity left"}
+	for _, row := range []struct {
+		events          []corev1.Event
+		reason, message string
+	}{
+		{[]corev1.Event{conflicting}, "", ""},
+		{[]corev1.Event{waits, conflicting}, ReasonNotBound, "waiting for first consumer"},
+		{[]corev1.Event{full, conflicting}, "ProvisioningFailed", "no capacity left"},
+	} {
+		reason, message := Unbound(row.events)
+		assert.Equal(t, reason, row.reason)
+		assert.Equal(t, message, row.message)
+	}
+	always := func(*corev1.Event) bool { return true }
+	assert.Assert(t, Decisive([]corev1.Event{conflicting}, always) == nil)
+	assert.Equal(t, Decisive([]corev1.Event{full, conflicting}, always).Message, full.Message)
+}
+
 // Events replace a vague problem and a vague hint. They do not replace a problem with a cause.
 func TestExplain(t *testing.T) {
 	t.Parallel()

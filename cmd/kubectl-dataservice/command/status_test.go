@@ -53,7 +53,7 @@ func TestStatusIsFollowed(t *testing.T) {
 	var out, errOut buffer
 	ended := make(chan int, 1)
 	go func() { ended <- e.start(ctx, &out, &errOut, "status", name, "-w") }()
-	told := func(word string) {
+	contains := func(word string) {
 		e.Until("it tells of "+word, func() error {
 			if !strings.Contains(out.String(), word) {
 				return fmt.Errorf("%s%s", out.String(), errOut.String())
@@ -61,11 +61,11 @@ func TestStatusIsFollowed(t *testing.T) {
 			return nil
 		})
 	}
-	told(e.Namespace + "/" + name + " 6/6 Running")
+	contains(e.Namespace + "/" + name + " 6/6 Running")
 	e.Change(name, fields{"paused": true})
-	told("Paused")
+	contains("Paused")
 	e.Must(suite.API.Delete(e.Ctx, e.DataService(name).DeepCopy()))
-	told("was deleted")
+	contains("was deleted")
 	cancel()
 	assert.Equal(t, <-ended, exitYes)
 }
