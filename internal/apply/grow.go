@@ -5,8 +5,8 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,21 +15,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-const (
-	// annotationGrownTo on a claim is the size to which the operator enlarged the claim when its volume was nearly full. Later plans keep
-	// that size.
-	annotationGrownTo = "d3os-product.com.d3os/grown-to"
-	// annotationGrownFrom is the size in bytes of the volume's file system before the enlargement.
-	annotationGrownFrom = "d3os-product.com.d3os/grown-from"
-	// annotationGrownOver is the last size that the claim got from the spec, before the operator enlarged it.
-	annotationGrownOver = "d3os-product.com.d3os/grown-over"
-)
+// annotationGrown on a claim describes the last enlargement by the operator, as the JSON of a growth.
+const annotationGrown = "d3os-product.com.d3os/grown"
+
+// growth describes the last enlargement of a claim whose volume was nearly full.
+type growth struct {
+	// To is the size that the claim got. Later plans keep that size.
+	To resource.Quantity `json:"to"`
+	// Spec is the last size that the claim got from the spec, before the operator enlarged it.
+	Spec resource.Quantity `json:"spec"`
+	// FileSystem is the size in bytes of the volume's file system before the enlargement.
+	FileSystem int64 `json:"fileSystem"`
+}
+
+// lastGrowth returns the last enlargement of a claim by the operator; zero for none, or if the annotation is malformed.
+func lastGrowth(claim *unstructured.Unstructured) (last growth) {
+	if json.Unmarshal([]byte(claim.GetAnnotations()[annotationGrown]), &last) != nil {
+		return growth{}
+	}
+	return last
+}
 
 // Growable returns the state of a claim as the input of a GrowthPolicy.
 func Growable(claim *unstructured.Unstructured) ClaimGrowth {
 	has, capacity := request(claim), quantity(claim, storageCapacity...)
-	from, _ := strconv.ParseInt(claim.GetAnnotations()[annotationGrownFrom], 10, 64) // 0 if it is malformed: the claim may then grow again
-	state := ClaimGrowth{Request: has.Value(), Capacity: capacity.Value(), GrownFrom: from, NeedsRestart: pendingGrowth(claim) != nil}
+	state := ClaimGrowth{Request: has.Value(), Capacity: capacity.Value(), GrownFrom: lastGrowth(claim).FileSystem, NeedsRestart: pendingGrowth(claim) != nil}
 	for _, kind := range []corev1.PersistentVolumeClaimConditionType{corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError} {
 		if condition := conditionOf(claim, kind); condition != nil {
 			state.Refused = fmt.Sprint(condition["message"])
@@ -42,16 +52,20 @@ func Growable(claim *unstructured.Unstructured) ClaimGrowth {
 // Grow does nothing if the claim has changed since it was read. If Kubernetes refuses the size, Grow returns a Refusal
 // and no error.
 func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to, from int64) (grown bool, refusal *Refusal, err error) {
-	want := resource.NewQuantity(to, resource.BinarySI)
-	target := withSize(claim, *want, storageRequest...)
+	next := growth{To: *resource.NewQuantity(to, resource.BinarySI), Spec: request(claim), FileSystem: from}
+	if before := grownTo(claim); before.Cmp(next.Spec) == 0 { // no user has declared the present size
+		next.Spec = lastGrowth(claim).Spec
+	}
+	text, err := json.Marshal(next)
+	if err != nil {
+		return false, nil, fmt.Errorf("describe the growth of %s: %w", describe(claim), err)
+	}
+	target := withSize(claim, next.To, storageRequest...)
 	annotations := target.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	if has, before := request(claim), grownTo(claim); has.Cmp(before) != 0 { // a user has declared this size
-		annotations[annotationGrownOver] = has.String()
-	}
-	annotations[annotationGrownTo], annotations[annotationGrownFrom] = want.String(), strconv.FormatInt(from, 10)
+	annotations[annotationGrown] = string(text)
 	target.SetAnnotations(annotations)
 	class, _, _ := unstructured.NestedString(claim.Object, "spec", "storageClassName")
 	_, refusal, err = a.patchSize(ctx, claim, target, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}),
@@ -62,10 +76,10 @@ func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to
 	return refusal == nil && err == nil, refusal, err
 }
 
-// grownTo returns the size to which the operator enlarged a claim; zero for none. It ignores the annotation if the claim has another size.
+// grownTo returns the size to which the operator enlarged a claim; zero for none. It ignores a size that the claim does not have yet.
 func grownTo(claim *unstructured.Unstructured) resource.Quantity {
-	size, err := resource.ParseQuantity(claim.GetAnnotations()[annotationGrownTo])
-	if has := request(claim); err != nil || size.Cmp(has) > 0 {
+	size := lastGrowth(claim).To
+	if has := request(claim); size.Cmp(has) > 0 {
 		return resource.Quantity{}
 	}
 	return size
@@ -74,9 +88,8 @@ func grownTo(claim *unstructured.Unstructured) resource.Quantity {
 // isLowered reports whether a planned size is below the size that a claim got from the spec before the operator
 // enlarged the claim: a user has lowered the size in the spec since then.
 func isLowered(claim *unstructured.Unstructured, want resource.Quantity) bool {
-	over, err := resource.ParseQuantity(claim.GetAnnotations()[annotationGrownOver])
-	grown := grownTo(claim)
-	return err == nil && !grown.IsZero() && want.Cmp(over) < 0
+	to := grownTo(claim)
+	return !to.IsZero() && want.Cmp(lastGrowth(claim).Spec) < 0
 }
 
 // grownSize returns the size for a StatefulSet's claim template: the planned size, or the largest size to which the

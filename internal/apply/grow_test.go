@@ -78,7 +78,7 @@ func TestGrow(t *testing.T) {
 	assert.Equal(t, len(refused), 0)
 	p.apply(fitted)
 	assert.Equal(t, has(claim), "24Gi")
-	assert.Equal(t, fetch(t, claim).GetAnnotations()[annotationGrownTo], "24Gi")
+	assert.Equal(t, fetch(t, claim).GetAnnotations()[annotationGrown], `{"to":"24Gi","spec":"20Gi","fileSystem":21474836480}`)
 	await(t, fetch(t, claim))
 	_, _, refused = p.fit(p.sized("15Gi", databaseClaim))
 	assert.Equal(t, refused[0].Message, "PersistentVolumeClaim data-mysql-dataservice-0 stays at 24Gi: a volume cannot shrink to 15Gi")
@@ -104,12 +104,14 @@ func TestGrowOnAClassThatCannot(t *testing.T) {
 func TestGrowable(t *testing.T) {
 	t.Parallel()
 	claim := object.Empty(object.ClaimKind)
-	claim.SetAnnotations(map[string]string{annotationGrownFrom: "many", annotationGrownTo: "30Gi"})
+	claim.SetAnnotations(map[string]string{annotationGrown: `{"to": "30Gi", "spec": "12Gi", "fileSystem": "many"}`})
 	claim.Object["spec"] = map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "12Gi"}}}
 	claim.Object["status"] = map[string]any{"capacity": map[string]any{"storage": "10Gi"}, "conditions": []any{
 		map[string]any{"type": "FileSystemResizePending", "status": "True"}, map[string]any{"type": "ControllerResizeError", "status": "True", "message": "no space"},
 	}}
 	assert.DeepEqual(t, Growable(claim), ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true, Refused: "no space"})
+	claim.SetAnnotations(map[string]string{annotationGrown: `{"to": "30Gi", "spec": "12Gi", "fileSystem": 7}`})
+	assert.Equal(t, Growable(claim).GrownFrom, int64(7))
 	to := grownTo(claim)
 	assert.Assert(t, to.IsZero(), "the claim does not have the size")
 }
