@@ -235,7 +235,7 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 }
 
 // takenPort matches the API server's error about a node port that another Service has.
-var takenPort = regexp.MustCompile(`nodePort: Invalid value: (\d+): provided port is already allocated`)
+var takenPort = regexp.MustCompile(`nodePort: Invalid value: (\d{1,5}): provided port is already allocated`)
 
 // TakenPort returns the node port that another Service has if that is the cause, otherwise 0.
 func (d *Diagnosis) TakenPort() int32 {
@@ -243,7 +243,7 @@ func (d *Diagnosis) TakenPort() int32 {
 	if found == nil {
 		return 0
 	}
-	port, _ := strconv.ParseInt(found[1], 10, 32) // 0 if the text is not a port
+	port, _ := strconv.ParseInt(found[1], 10, 32) // five digits at most
 	return int32(port)
 }
 
