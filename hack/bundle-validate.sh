@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Validates bundles as a catalog does, and treats warnings as errors. Arguments: bundles; default: bundle and all in releases.
+# Validates bundles as a catalog does, and treats warnings as errors. Arguments: bundles; default: bundle and all folders in releases.
 #
-# The check multiarch runs docker or podman to get the platforms of every image. With MULTIARCH_TOOL it queries the registries. Otherwise it
-# reads the platforms of the operator's image from the output of make images, or from PLATFORMS, and does not check foreign images.
+# The check multiarch compares the platforms of every image. With MULTIARCH_TOOL (docker or podman), it reads them from the registries.
+# Otherwise, it reads the platforms of the operator's image from the output of make images, or from PLATFORMS, and does not check foreign
+# images.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Generates the OLM bundle from config/ and validates it. The same sources give the same bytes.
 #   VERSION             of the bundle, which upgrades from the newest earlier release (releases/)
-#   USE_IMAGE_DIGESTS   not empty: pin all images by digest; their registries are queried
+#   USE_IMAGE_DIGESTS   not empty: pin all images by digest; the script reads the digests from the registries
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/project.env
@@ -25,7 +25,7 @@ rm -rf bundle
 	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|PROJECT_URL|$PROJECT_URL|; s|PROJECT_EMAIL|$PROJECT_EMAIL|; s|DISCONNECTED|$disconnected|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
 		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL" ${USE_IMAGE_DIGESTS:+--use-image-digests}
-# The present time would make every bundle different.
+# Replace the present time, which would make every bundle different.
 created=$(grep --max-count 1 'createdAt:' "$catalog")
 sed -i "s|^ *createdAt:.*|$created|" "$csv"
 # The rights with which OLM v1 installs the bundle and removes objects of the previous version.

@@ -31,7 +31,7 @@ export KWOK_KUBECTL_BINARY=$tools/kubectl
 log=$dir/cluster.log
 
 die() { echo "cluster.sh: $*" >&2; exit 1; }
-# The limit in seconds for each step of a start. A step exceeds it only in a hang.
+# The limit in seconds for each step of a start. A step exceeds it only if it hangs.
 patience=300
 kwokctl() { "$tools/kwokctl" --name "$name" "$@"; }
 kubectl() { "$tools/kubectl" "$@"; }
@@ -43,7 +43,7 @@ create() {
 		checks=(--kube-audit-policy "$audit")
 		admission+=,OwnerReferencesPermissionEnforcement
 	fi
-	# Limits are off, so that tests with thousands of objects do not measure the control plane.
+	# Limits on the rate of requests are off, so that tests with thousands of objects do not measure the control plane.
 	kwokctl create cluster --runtime binary --wait "${patience}s" --kubeconfig "$KUBECONFIG" \
 		--etcd-binary "$tools/etcd" \
 		--kube-apiserver-binary "$tools/kube-apiserver" \

@@ -8,7 +8,7 @@
 #   GO_CACHES   host: start with this machine's Go caches, which stay unchanged; default: start with empty caches
 #   FRESH_DIR   output folder; default .cluster/fresh
 #
-# Built tools are kept for later targets, so the targets are in the order of their cost. FRESH_DIR/logs has the output of the targets.
+# Later targets use the tools that earlier targets built, so cheap targets come first. FRESH_DIR/logs has the output of the targets.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh

@@ -36,7 +36,7 @@ while IFS=: read -r file target; do
 	go test -C "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 10x . >"$log" 2>&1 || failed=1
 	((failed)) && ended && failed=0
 	((failed)) && cat "$log"
-	cases=$(last ' execs: \([0-9]*\)') # none if the time was only sufficient for the seeds
+	cases=$(last ' execs: \([0-9]*\)') # no match if the time was sufficient only for the seeds
 	((cases)) || cases=$(last 'baseline coverage: \([0-9]*\)/')
 	((failed || cases)) || { echo "no input was tried:" && cat "$log" && failed=1; }
 	row "${package#./} $target" "$cases" "$failed" "$(last 'baseline coverage: [0-9]*/\([0-9]*\)')" "$(last 'new interesting: \([0-9]*\)')"

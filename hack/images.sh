@@ -118,7 +118,8 @@ bundles() {
 		cp -r "$folder" "$context/bundle"
 		sed '/^LABEL /d' bundle.Dockerfile >"$context/Dockerfile"
 		mapfile -t labels < <(sed -nE 's/^  ([a-z][^ ]*): "?([^"]*)"?$/--label=\1=\2/p' "$folder/metadata/annotations.yaml")
-		# The image contains only data, which is the same for every architecture. It has no time, because git has the digest in the catalog.
+		# The image contains only data, which is the same for every architecture. The time of the image is always 0, because
+		# the catalog in git contains the digest of the image.
 		build 0 --platform linux/amd64 "${labels[@]}" | finish_image "$image"
 	done
 }

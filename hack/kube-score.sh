@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=${TOOLS:-$PWD/bin/tools}
 
 everywhere=(
-	# The amount that a platform writes outside of its volumes is unknown here. A LimitRange of the namespace can set it.
+	# The amount that a platform writes outside of its volumes is unknown here. A LimitRange of the namespace can limit it.
 	container-ephemeral-storage-request-and-limit
 	# The images set the user. test/security checks that the user is not root.
 	container-security-context-user-group-id
@@ -25,7 +25,7 @@ platform=(
 	container-security-context-readonlyrootfilesystem
 	# The product's services have a single health endpoint. The liveness probe tolerates more failures than the readiness probe.
 	pod-probes-identical
-	# The author defines these objects: sidecars, cron jobs, services and the objects that publish them.
+	# The author of the resource defines these objects: sidecars, cron jobs, services and the objects that publish them.
 	container-resources cronjob-has-deadline service-type pod-probes
 	# Clients do not use this Service of the StatefulSet to address single pods.
 	statefulset-has-servicename

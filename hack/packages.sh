@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Installs Debian's packages of the commands that a script needs and the machine lacks. To be sourced.
+# Installs Debian's packages of the commands that a script needs and the machine lacks. Other scripts source this file.
 
 # Commands whose package has another name. Debian 13's buildah requires netavark even if it creates no network.
 declare -A packages_of=(

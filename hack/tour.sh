@@ -19,7 +19,7 @@ k() { kubectl "$@" "${flags[@]}"; }
 
 say() { printf '\n%s%s%s\n' "$bold" "$*" "$off"; }
 
-# show COMMAND...: prints a command, and runs it. Exit code 1 of the plugin means no, and is not an error.
+# show COMMAND...: prints a command, and runs it. Exit code 1 of the plugin reports a problem or a difference, and is not an error.
 show() {
 	printf '%s$ kubectl' "$green"
 	set -- "$@" "${flags[@]}"

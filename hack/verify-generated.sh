@@ -24,7 +24,7 @@ if [[ $stale ]]; then
 	echo "The files above were not up to date, and are now: commit the output of 'make $*'." >&2
 	exit 1
 fi
-# Other checkouts would lack a file that git does not track.
+# A generated file that git does not track would be missing in other checkouts.
 if git rev-parse --verify --quiet HEAD >/dev/null && [[ $(git status --porcelain -- "${generated[@]}") ]]; then
 	git status --short -- "${generated[@]}"
 	[[ -z ${CI:-} ]] || exit 1

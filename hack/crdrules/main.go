@@ -33,7 +33,7 @@ type review struct {
 	Removed string `json:"removed,omitempty"`
 	// Pattern is the exact text of the newer pattern, which accepts every text that the older pattern accepts.
 	Pattern string `json:"pattern,omitempty"`
-	// Default is a default of the older schema, as JSON, that the newer schema lacks. In the path of this review, `*` stands for any step.
+	// Default is a default of the older schema, as JSON, that the newer schema lacks. In the path of this review, `*` stands for any text.
 	Default string `json:"default,omitempty"`
 	// Why explains why the change harms no existing resource.
 	Why string `json:"why"`
@@ -150,8 +150,8 @@ func hasPattern(crd *apiextensionsv1.CustomResourceDefinition, r review) (has bo
 	return has
 }
 
-// dropDefault removes the default in a review from the older CRD if the newer CRD has none. It reports whether it did. A field with a
-// default accepts null, which the API server replaces. Therefore the newer field may be nullable instead.
+// dropDefault removes the default in a review from the older CRD if the newer CRD has none. It reports whether it did. The API server
+// accepts null for a field with a default, and replaces it by the default. Therefore the newer field may be nullable instead.
 func dropDefault(older, newer *apiextensionsv1.CustomResourceDefinition, r review) (dropped bool) {
 	has, nullable := map[string]bool{}, map[string]bool{}
 	each(newer, func(at string, schema *apiextensionsv1.JSONSchemaProps) {

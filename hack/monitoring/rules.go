@@ -17,11 +17,11 @@ type alert struct {
 	summary, description string
 }
 
-// kind is a kind of resource, with the values that differ between the alerts of kinds.
+// kind is a kind of resource. Its fields are the values in which the alerts of the kinds differ.
 type kind struct {
 	name  string
 	short string // its name in kubectl dataservice why; empty for a DataService
-	// dataReasons are reasons of the condition Degraded: data is lost or in danger.
+	// dataReasons are the reasons of the condition Degraded that report that data is lost or in danger.
 	dataReasons []string
 	hasDegraded bool   // the kind has the phase Degraded; other kinds have Failed
 	size        string // field with the size of the volumes
@@ -149,7 +149,7 @@ func copies(scaled func(time.Duration) time.Duration, by, recent, named, look st
 	}
 }
 
-// isNot returns an expression: a condition is False for one of these reasons, now or within the range recent.
+// isNot returns an expression that is true if a condition is False for one of these reasons, now or within the range recent.
 func isNot(label, by, condition, reasons string, scaled func(time.Duration) time.Duration, recent string) string {
 	return fmt.Sprintf(`%s (max_over_time((%s_condition{condition="%s", reason%s} == bool 0)%s)) == 1`, by, label, condition, reasons,
 		"["+strings.Trim(recent, "[]")+":"+text(max(scaled(30*time.Second), time.Second))+"]")
@@ -213,8 +213,8 @@ func (k kind) backups(scaled func(time.Duration) time.Duration, by, recent, name
 	}
 }
 
-// late returns an expression that is true if the last run of a schedule is too old: older than two hours plus a multiple of the schedule's
-// longest interval. It is never true without a schedule.
+// late returns an expression that is true if the last run of a schedule is older than two hours plus a multiple of the schedule's longest
+// interval. It is never true without a schedule.
 func late(label, by, what string, times float64, scaled func(time.Duration) time.Duration) string {
 	return fmt.Sprintf("time() - %s (%s_backup_last_timestamp_seconds{what=%q}) > on (namespace, %s)\n%s (%s_backup_period_seconds{what=%q}) * %g + %d",
 		by, label, what, label, by, label, what, times/float64(time.Hour/scaled(time.Hour)), int64(scaled(2*time.Hour).Seconds()))

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// extension is the name of the ClusterExtension. namespace is the namespace to which it installs.
+	// extension is the name of the ClusterExtension. namespace is the namespace in which OLM v1 installs the operator.
 	extension = "d3os-operator"
 	namespace = "d3os-operator-system"
 	// account is the ServiceAccount of config/olmv1 that has the rights.

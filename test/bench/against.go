@@ -30,7 +30,7 @@ const (
 const (
 	// restFor is the time in which the resident memory of an operator at rest falls by less than a hundredth. Go returns free memory slowly.
 	restFor = 10 * time.Second
-	// restWithin bounds the time until then.
+	// restWithin bounds the wait until an operator is at rest.
 	restWithin = 3 * time.Minute
 )
 
@@ -202,7 +202,8 @@ func (b *bench) firstObjects(ctx context.Context, begun time.Time) (objects int,
 	return objects, last, err
 }
 
-// rest waits until an operator sends no more requests and returns no more memory to the system. Each measurement collects garbage.
+// rest waits until an operator neither reconciles nor writes, and returns almost no more memory to the system. Each measurement collects
+// garbage.
 func (o *operator) rest(ctx context.Context) (usage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restWithin, fmt.Errorf("the operator is not at rest after %s", restWithin))
 	defer cancel()

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures the operator: requests, times, throughput, memory. It prints tables with a bound for each number, and fails if a
-// number is outside its bound.
+// Command bench measures the operator: requests, times, throughput, memory. It prints tables in which some numbers have a bound, and fails
+// if a number is outside its bound.
 //
 // With KUBECONFIG set, it uses that cluster. That cluster must have no DataServices, and its pods must become ready. Otherwise it starts a
 // simulated cluster, and removes that cluster at the end.
@@ -131,7 +131,7 @@ func (b *bench) config() *rest.Config {
 	return config
 }
 
-// cleanUp restores the user's cluster, except the CRDs.
+// cleanUp removes the benchmark's files, and its namespaces from a user's cluster. The CRDs stay.
 func (b *bench) cleanUp(ctx context.Context) error {
 	err := errors.Join(os.RemoveAll(b.dir), b.network.Release())
 	if b.cluster.Own {
@@ -182,7 +182,7 @@ func cpuSeconds() float64 {
 	return seconds(usage.Utime) + seconds(usage.Stime)
 }
 
-// section is one part of the benchmark; -only selects by name.
+// section is one part of the benchmark. The flag -only selects sections by name.
 type section struct {
 	name, title string
 	run         func(context.Context, *bench) error

@@ -17,7 +17,7 @@ const servicesPerNode = 15
 
 type flags struct {
 	runs int
-	// clusters is the number of RedisClusters of 6 in the section middleware.
+	// clusters is the number of RedisClusters in the section middleware, each with 6 pods.
 	clusters int
 	// large, pods and small size the section tenants: the number of RedisClusters, the pods of each, and the DataServices next to them.
 	large, pods, small int
@@ -102,7 +102,7 @@ func parseFlags(args []string) (flags, error) {
 }
 
 func parseSizes(list string) (sizes []int, err error) {
-	const least = 2 // one DataService is hot, and at least one is not
+	const least = 2 // the section load changes one DataService continuously, and measures others
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < least {

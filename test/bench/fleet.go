@@ -101,8 +101,8 @@ func (b *bench) makeNamespaces(ctx context.Context, names ...string) error {
 	})
 }
 
-// removeOne removes a DataService with all its objects, data and pods, and waits until they are deleted. Deleting the namespace takes
-// longer.
+// removeOne removes a DataService with all its objects, data and pods, and waits until they are deleted. It keeps the namespace, because
+// the deletion of a namespace takes longer.
 func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

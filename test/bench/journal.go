@@ -65,8 +65,8 @@ func (j *journal) awaitStart(ctx context.Context) error {
 	})
 }
 
-// awaitLooks waits until the given number of resources of a kind were reconciled since the last reset, each at least as
-// often as times.
+// awaitLooks waits until the given number of resources of a kind were reconciled since the last reset. times is the minimum number of
+// reconciliations of each resource.
 func (j *journal) awaitLooks(ctx context.Context, kind string, resources, times int) error {
 	return j.await(ctx, func() error {
 		enough := 0

@@ -27,7 +27,7 @@ const (
 	reactions = 20
 	// healMilliseconds bounds the time from the deletion of an object until the object is created again.
 	healMilliseconds = 1000
-	// victim is the component that is deleted and changed.
+	// victim is the component whose Deployment the section deletes, and whose image it changes.
 	victim = "auth"
 )
 

@@ -29,8 +29,8 @@ const (
 	middlewareNamespace = label + "-redis"
 	// middlewareServices is the number of DataServices in this section, in addition to the clusters.
 	middlewareServices = 100
-	// middlewareRest is a duration in which an idle operator sends no request to the API server. The operator checks every server twice in
-	// this time.
+	// middlewareRest is a duration in which an idle operator must neither read nor write an object, although it checks every server twice in this
+	// time.
 	middlewareRest = time.Minute
 	// redisRecords bounds the writes of a cluster's record while the cluster forms. The operator records the newest epochs of the nodes
 	// that it observes.

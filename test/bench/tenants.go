@@ -121,8 +121,9 @@ func (b *bench) changeLarge(ctx context.Context, rc *redisv1.RedisCluster) error
 	return b.client.Patch(ctx, rc, client.MergeFrom(before))
 }
 
-// whileLargeChange calls do for all large RedisClusters at once. Until the operator has written all their StatefulSets, it deletes Services
-// of small DataServices one after the other. It returns the time until each Service existed again.
+// whileLargeChange calls do for all large RedisClusters at once. Until the operator has written all their StatefulSets, whileLargeChange
+// deletes Services of small DataServices one after the other, at least reactions times. It returns the time until each Service existed
+// again.
 func (tenants) whileLargeChange(ctx context.Context, b *bench, owned *tracker, small []*dsv1.DataService, large []*redisv1.RedisCluster, do func(*redisv1.RedisCluster) error) (took []time.Duration, err error) {
 	seen, err := b.track(ctx, cache.Options{}, &redisv1.RedisCluster{})
 	if err != nil {

@@ -152,7 +152,7 @@ type traffic struct {
 	from int // position in the record
 }
 
-// reset ignores the requests before the call.
+// reset makes the next tally ignore all requests before this call.
 func (t *traffic) reset() { t.from = t.Mark() }
 
 // quiet waits until no request was sent for a period. Then all effects of an action are complete.

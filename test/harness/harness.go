@@ -103,7 +103,7 @@ func readYAML(path string, into any) error {
 	return nil
 }
 
-// ManagerOptions returns the options of an operator for one namespace that shares this process with other operators.
+// ManagerOptions returns the options of an operator that watches one namespace, and shares this process with other operators.
 func ManagerOptions(namespace string) manager.Options {
 	return manager.Options{
 		WatchNamespaces:         []string{namespace},
@@ -149,8 +149,8 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// Within waits until holds returns nil, and returns its last error when the time is up. It calls holds when the channel of moved closes. It
-// also calls holds at an interval, because the channel does not report every change.
+// Within waits until holds returns nil, and returns its last error when the time is up. It calls holds when the channel from moved
+// closes. It also calls holds at an interval, because the channel does not report every change.
 func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func() error) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -175,7 +175,7 @@ func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func
 // AtOnce sets the number of parallel tests of this process, unless the command line sets it.
 func AtOnce(tests int) {
 	if !Given("test.parallel") {
-		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // Set fails for no integer
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // Set accepts every integer
 	}
 }
 
@@ -199,8 +199,8 @@ func Long(t *testing.T) {
 }
 
 // Bound returns the time limit of an operation. The limit is the promised time if no other process uses the machine (full: make suite-etcd
-// or make suite-redis). In make test, other packages use the same cores, and the limit is five times as long: an etcd with one member got
-// no processor time there, and accepted no write for 4.3 s.
+// or make suite-redis). In make test, other packages use the same cores, so the limit is five times as long. For example, an etcd with one
+// member got no processor time, and accepted no write for 4.3 s.
 func Bound(promised time.Duration, full bool) time.Duration {
 	if full {
 		return promised

@@ -135,7 +135,7 @@ func (j *Journal) InOrder(mark int) []Change {
 	slices.SortStableFunc(changes, func(a, b Change) int {
 		order, err := resourceversion.CompareResourceVersion(a.Object.GetResourceVersion(), b.Object.GetResourceVersion())
 		if err != nil {
-			return 0 // the API server writes no such version
+			return 0 // does not happen: the API server writes only versions that can be compared
 		}
 		return order
 	})
@@ -149,7 +149,7 @@ func (j *Journal) Mark() int {
 	return len(j.history)
 }
 
-// First returns the first change of an object after a mark that the given function accepts, or nil.
+// First returns an object's first change that comes after a mark and that the given function accepts, or nil.
 func (j *Journal) First(mark int, id string, is func(Change) bool) *Change {
 	for _, c := range j.Since(mark) {
 		if c.ID == id && is(c) {
@@ -257,7 +257,8 @@ func (j *Journal) catchUp(ctx context.Context, list client.ObjectList) error {
 	}
 }
 
-// missing names the objects of a list that the journal does not have yet.
+// missing describes a change that a list contains and the journal does not have yet: a newer version of an object, or a deletion. It
+// returns "" if there is no such change.
 func (j *Journal) missing(kind string, live *metav1.PartialObjectMetadataList) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -60,7 +60,8 @@ func Start(ctx context.Context, config *rest.Config, options manager.Options, re
 	return op, nil
 }
 
-// Build compiles the operator's binary as for a release, from a folder with the repository's files into another one, and returns its path.
+// Build compiles the operator's binary as for a release, and returns its path. source is a folder with the repository's files, and dir is
+// the folder for the binary.
 func Build(ctx context.Context, source, dir string) (string, error) {
 	binary := filepath.Join(dir, "manager")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
@@ -155,7 +156,7 @@ func (r *Record) Mark() int {
 	return len(r.sent)
 }
 
-// Since returns the requests after a mark that the given function accepts.
+// Since returns those requests after a mark that the given function accepts.
 func (r *Record) Since(mark int, is func(Sent) bool) []Sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()

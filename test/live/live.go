@@ -95,7 +95,7 @@ func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 }
 
 // Holds returns an error if applying one of the planned objects in asked would change a live object, or if an unplanned
-// object exists. The API server answers by a dry run.
+// object exists. Holds sends only dry runs to the API server.
 func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstructured, objects Objects) error {
 	for _, planned := range asked {
 		id := fields.ID(planned)
@@ -137,7 +137,8 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 	return nil
 }
 
-// stamp copies the annotations against GitOps tools, which are not part of a plan, from a live object and its templates of claims.
+// stamp copies annotations that are not part of a plan from a live object: those that forbid GitOps tools to prune the object, and all
+// annotations of its claim templates.
 func stamp(planned, live *unstructured.Unstructured) {
 	copied := planned.GetAnnotations()
 	for key, value := range live.GetAnnotations() {
@@ -156,8 +157,8 @@ func stamp(planned, live *unstructured.Unstructured) {
 	}
 }
 
-// digests computes the digest of a plan with the digests of used Secrets and ConfigMaps, which it copies from the live
-// workload.
+// digests copies the digests of used Secrets and ConfigMaps from a live workload to a planned one, and computes the digest of the plan
+// again.
 func digests(planned, live *unstructured.Unstructured) error {
 	contents, has := live.GetAnnotations()[object.AnnotationContents]
 	if !has {
@@ -191,7 +192,7 @@ func versionOf(obj *unstructured.Unstructured) string {
 	return string(obj.GetUID()) + " " + obj.GetResourceVersion()
 }
 
-// NewBaseline remembers objects.
+// NewBaseline stores objects as a baseline.
 func NewBaseline(objects Objects) *Baseline {
 	b := &Baseline{Was: objects, known: map[string]string{}}
 	for id, obj := range objects {
@@ -230,7 +231,7 @@ func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 	return nil
 }
 
-// exactly returns an object as text, without the fields that change without a write.
+// exactly returns an object as text, without managedFields, resourceVersion and status.
 func exactly(obj *unstructured.Unstructured) string {
 	data, err := render.YAML(without(obj, "managedFields", "resourceVersion"))
 	if err != nil {
@@ -249,7 +250,8 @@ func without(obj *unstructured.Unstructured, metadata ...string) *unstructured.U
 	return obj
 }
 
-// content returns an object as text, without its identity and without assigned values.
+// content returns an object as text, without status and without values that the cluster sets: UID, versions, creation time, cluster IP. It
+// replaces each node port with a fixed text.
 func content(obj *unstructured.Unstructured) string {
 	obj = without(obj, "managedFields", "resourceVersion", "uid", "generation", "creationTimestamp")
 	for _, annotation := range []string{"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bounds adds a bound to every list, map and text of a CRD whose Go type sets none, so that no spec takes all of the operator's
-// time or memory. It also removes these bounds before a comparison with an older CRD, because this package is reviewed instead.
+// time or memory. It also removes these bounds before a comparison with an older CRD: a review of this package replaces the comparison of
+// bounds.
 package bounds
 
 import (

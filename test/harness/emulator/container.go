@@ -76,7 +76,7 @@ func (c *container) run() int {
 	}
 }
 
-// prepare waits until everything that the container needs exists. It returns nil if the container is ended during the wait.
+// prepare waits until everything that the container needs exists. It returns nil if the pod must end during the wait.
 func (c *container) prepare() *view {
 	for c.pod.alive.Err() == nil {
 		if c.isHeld() {
@@ -158,7 +158,7 @@ func (c *container) lastWords(v *view, code int, printed int64) string {
 	return strings.Join(lines[max(0, len(lines)-81):], "")
 }
 
-// size returns the size of a file in bytes; 0 if there is none.
+// size returns the size of a file in bytes, or 0 if the file does not exist.
 func size(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -13,7 +13,7 @@
 //   - containers: init containers in order, then all others at once; command, args, env (values, Secrets, the pod's name,
 //     namespace, UID and address, limits), preStop by exec and sleep, restarts with back-off;
 //   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that
-//     is deleted with the claim. Rendered files follow their sources within a second, and pod annotations
+//     is deleted with the claim. Rendered files follow their sources within a second, and files of pod annotations
 //     immediately;
 //   - probes: startup, readiness and liveness by exec, plain HTTP and TCP;
 //   - status: conditions and container statuses as a kubelet writes them; a deleted pod is removed after

@@ -20,7 +20,7 @@ import (
 )
 
 // Kill sends a signal to all processes of a pod's container. SIGKILL simulates a crash. SIGSTOP makes the program hang until SIGCONT. The
-// emulator handles the end of the program as any other end.
+// emulator handles the end of the program like any other end.
 func (e *Emulator) Kill(pod string, signal syscall.Signal, container string) error {
 	p, err := e.find(pod)
 	if err != nil {
@@ -38,8 +38,8 @@ func (e *Emulator) Kill(pod string, signal syscall.Signal, container string) err
 	return nil
 }
 
-// Hold ends a container with a signal, waits for its end, and prevents its start until the returned function is called. A new pod of the
-// same name is held, too.
+// Hold ends a container with a signal, waits for its end, and prevents its start until the returned function is called. Hold also applies
+// to a new pod of the same name.
 func (e *Emulator) Hold(pod, container string, signal syscall.Signal) (release func()) {
 	at := [2]string{pod, container}
 	e.mu.Lock()

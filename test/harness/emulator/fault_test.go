@@ -29,7 +29,7 @@ func first(pod *corev1.Pod) corev1.ContainerStatus {
 	return pod.Status.ContainerStatuses[0]
 }
 
-// A program starts again with its data after each kind of end: of the program, or of its node.
+// A program starts again with its data after the program, or its node, has stopped.
 func TestWhatEndsStartsAgain(t *testing.T) {
 	s := start(t)
 	before := s.statefulSet(nil)

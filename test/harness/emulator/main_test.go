@@ -115,7 +115,7 @@ type scene struct {
 	*emulator.Emulator
 }
 
-// start starts an emulator. make test does not build these tests: the suites with real servers test the emulator there.
+// start starts an emulator. make test does not build these tests, because the suites with real servers already test the emulator.
 func start(t *testing.T) *scene {
 	t.Parallel()
 	s := &scene{Stage: suite.New(t)}

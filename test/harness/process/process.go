@@ -182,7 +182,7 @@ func (n *Network) Next() string {
 func (n *Network) Release() error { return n.claim.Close() }
 
 // Program returns the path of a program that make builds. The program's folder is the value of an environment variable that make test
-// sets. If the variable is not set, it is the folder below bin/tools in which make builds the program.
+// sets. If the variable is not set, Program uses the folder below bin/tools in which make builds the program.
 func Program(variable, tools, name string) (string, error) {
 	folder := os.Getenv(variable)
 	if folder == "" {

@@ -33,7 +33,8 @@ type Disks struct {
 	full  map[string]bool          // by pod
 }
 
-// The environment variables of a wrapped program: the program to run, and the socket on which it receives permission to run.
+// The environment variables of a wrapped program: the program to run, and the socket on which the wrapper waits for the permission to run
+// it.
 const (
 	program = "SLOW_DISK_PROGRAM"
 	socket  = "SLOW_DISK_SOCKET"

@@ -47,7 +47,7 @@ func (s *Suite) New(t *testing.T) *Stage {
 			st.Must(client.IgnoreNotFound(s.API.Delete(st.Ctx, namespace)))
 			return
 		}
-		// The cluster's end deletes the namespace. Only the addresses of Services are scarce.
+		// The namespace stays until the cluster ends. Only its Services are deleted now, because their addresses are scarce.
 		st.Must(s.API.DeleteAllOf(st.Ctx, &corev1.Service{}, client.InNamespace(namespace.Name)))
 	})
 	var err error

@@ -75,7 +75,7 @@ func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context
 	return m.Run()
 }
 
-// startPatience bounds each step of a suite's start. A step exceeds it only in a hang. (hack/cluster.sh starts the clusters of a machine
+// startPatience bounds each step of a suite's start. A step exceeds it only if it hangs. (hack/cluster.sh starts the clusters of a machine
 // one after the other.)
 const startPatience = 10 * time.Minute
 
