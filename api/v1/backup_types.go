@@ -54,8 +54,8 @@ type Backup struct {
 	// +nullable
 	Verify *BackupVerify `json:"verify,omitempty"`
 
-	// maxLockWait is the maximum time for which a dump waits for the lock of
-	// all tables. Changes of tables wait during that time.
+	// maxLockWait is the maximum time for which a dump waits for the lock of all tables. Other statements wait during
+	// that time.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}(s|m)$`

@@ -59,7 +59,7 @@ type CronJob struct {
 	// +optional
 	ConcurrencyPolicy string `json:"concurrencyPolicy,omitempty"`
 
-	// successfulJobsHistoryLimit is the number of finished runs that are kept.
+	// successfulJobsHistoryLimit is the number of successful runs that are kept.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=3

@@ -7,11 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DataService is a whole data platform: middleware (MySQL, the login centre
-// UUC, Eureka), eight back-end services and a web front end. Every component is
-// optional. The operator creates the declared components in order and keeps
-// them running. A component that is removed from the spec is deleted. Data and
-// its credentials outlive the resource.
+// DataService is a whole data platform: middleware (MySQL, UUC, Eureka, Redis, etcd, MongoDB), eight back-end services
+// and a web front end. Every component is optional. The operator creates the declared components in order and keeps them
+// running. A component that is removed from the spec is deleted. By default, data and its credentials outlive the
+// resource.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -258,9 +257,9 @@ type Defaults struct {
 	SchedulingFields `json:",inline"`
 }
 
-// NetworkPolicy lets only the components that depend on a component, or call it, connect to the
-// component's pods, and only to its ports. A component with a nodePort, a load balancer or an
-// ingress accepts connections from anywhere.
+// NetworkPolicy limits connections to a component's pods. Only components that depend on the component or call it may
+// connect, and only to its ports. A component with a nodePort, a load balancer or an ingress accepts connections from
+// anywhere.
 type NetworkPolicy struct {
 	// enabled creates a NetworkPolicy for each component.
 	// +kubebuilder:default=false
@@ -275,8 +274,8 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with
-	// enabled. Through the port of a mesh, a client can reach every port of the pod: see docs/services.md.
+	// additionalPorts opens further TCP ports to the admitted peers, such as 15008 of Istio in ambient mode. Only used if
+	// enabled is true. Through the port of a mesh, a client can reach every port of the pod: see docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535
@@ -309,8 +308,8 @@ type Rollout struct {
 	// +optional
 	Order RolloutOrder `json:"order,omitempty"`
 
-	// restartOnChange restarts pods when a Secret or ConfigMap that you created, and that the pods use,
-	// changes. Pods of databases are not restarted. Default: false.
+	// restartOnChange restarts pods after a change of a Secret or ConfigMap that you created and the pods use. Pods of
+	// databases are not restarted. Default: false.
 	// +kubebuilder:example=`true`
 	// +optional
 	// +nullable

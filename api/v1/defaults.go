@@ -124,7 +124,7 @@ func setCronJob(c *CronJob) {
 	orDefault(&c.RestartPolicy, corev1.RestartPolicyOnFailure)
 }
 
-// orDefault sets the field to the default if it is nil.
+// orDefault sets the field to the default if the field is zero.
 func orDefault[T comparable](field *T, value T) {
 	var none T
 	if *field == none {

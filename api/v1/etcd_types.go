@@ -35,8 +35,8 @@ type Etcd struct {
 	// +nullable
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
-	// has neither, the tag is v and the version. Default: the built-in image.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. An image with
+	// neither gets the tag v<version>. Default: the built-in image.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`
@@ -44,8 +44,8 @@ type Etcd struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// version of etcd, 3.4.0 or newer. An upgrade passes one minor version at a time. An older version is
-	// refused. Default: the version of this operator release.
+	// version of etcd, 3.4.0 or newer: an older version is refused. An upgrade passes one minor version at a time.
+	// Default: the version of this operator release.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^3\.([4-9]|[1-9][0-9]+)\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
 	// +kubebuilder:example=`3.6.16`
@@ -53,8 +53,8 @@ type Etcd struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// size of each etcd container is small, medium, large, or custom (the amounts of resources).
-	// Default: 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// size of each etcd container is small, medium, large, or custom (the amounts in resources). Default: 100m to 1 CPU
+	// and 256Mi to 1Gi of memory.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable

@@ -32,7 +32,7 @@ type ImportFrom struct {
 	// +kubebuilder:example=`{name: old-db}`
 	CredentialsSecret backupv1.SecretName `json:"credentialsSecret"`
 
-	// databases to copy. Default: all databases except the server's own.
+	// databases to copy. Default: all except system databases.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9_-]+$`
@@ -49,7 +49,7 @@ type ImportFrom struct {
 	CASecret *backupv1.SecretName `json:"caSecret,omitempty"`
 
 	// cutOver ends the import: services start if the copy equals the server. Stop all writes to the server first.
-	// Default: the copy keeps following the server.
+	// Default: the copy keeps receiving the server's changes.
 	// +kubebuilder:example=`true`
 	// +optional
 	// +nullable

@@ -106,8 +106,8 @@ type MySQL struct {
 	Middleware `json:",inline"`
 
 	// acceptLoss consents to a loss of data by repeating a text. For a switch to the database in name, copy the text from
-	// status.loses.accept of the DataRestore or from the condition DatabaseSwitch. For an import without its source, copy
-	// the text from the condition Imported. Without acceptLoss the current database stays in use. Default: no loss.
+	// status.loses.accept of the DataRestore or from the condition DatabaseSwitch. For an import whose source was lost,
+	// copy the text from the condition Imported. Without acceptLoss the current database stays in use. Default: no loss.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
@@ -115,7 +115,7 @@ type MySQL struct {
 	AcceptLoss string `json:"acceptLoss,omitempty"`
 
 	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
-	// its data when it becomes a MySQLCluster. The change cannot be reversed: with replica 1 mysql is a MySQLCluster of one member.
+	// its data when it becomes a MySQLCluster. The change cannot be reversed: with replica 1, mysql stays a MySQLCluster of one member.
 	// Default: one server.
 	// +kubebuilder:example=`{whenAlone: Block}`
 	// +optional
@@ -183,16 +183,16 @@ type MySQL struct {
 	// +nullable
 	Backup *Backup `json:"backup,omitempty"`
 
-	// restoreFrom is the backup from which a new database is made. It is read only while the volume was never used, so it
-	// never changes existing data. The passwords come from the Secrets, not from the backup. Default: a new database is
-	// empty.
+	// restoreFrom is the backup from which a new database is made. It has an effect only before the first use of the
+	// volume, so it never changes existing data. The passwords come from the Secrets, not from the backup. Default: a new
+	// database is empty.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}}`
 	// +optional
 	// +nullable
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
 
-	// importFrom is a running server. A new database is copied from that server, and follows it until cutOver. Services wait until cutOver.
-	// With several members, one server makes the copy and then becomes the first member. Default: a new database is empty.
+	// importFrom is a running server. Until cutOver, a new database copies the server's data and changes, and services wait. With several
+	// members, one server makes the copy and then becomes the first member. Default: a new database is empty.
 	// +kubebuilder:example=`{host: old-db.example.com, credentialsSecret: {name: old-db}}`
 	// +optional
 	// +nullable
@@ -267,8 +267,8 @@ type MySQLStorage struct {
 type GrowingStorage struct {
 	Storage `json:",inline"`
 
-	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
-	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// autoGrow grows nearly full volumes, even while the server cannot run. The storage class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow only when size grows.
 	// +kubebuilder:example=`{limit: 100Gi}`
 	// +optional
 	// +nullable

@@ -25,8 +25,8 @@ type MongoDB struct {
 	// +nullable
 	Kind string `json:"kind,omitempty"`
 
-	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates no more losses than the next
-	// lower odd number.
+	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates only as many losses as the
+	// next lower odd number.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
@@ -69,8 +69,8 @@ type MongoDB struct {
 	// +nullable
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// size of each mongod container is small, medium, large, or custom (the amounts of resources).
-	// Default: 100m to 1 CPU and 1Gi of memory.
+	// size of each mongod container is small, medium, large, or custom (the amounts in resources). Default: 100m to 1 CPU
+	// and 1Gi of memory.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable

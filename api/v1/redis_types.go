@@ -53,8 +53,8 @@ type Redis struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// size of each Redis container is small, medium, large, or custom (the amounts of resources).
-	// Default: 100m to 1 CPU and 512Mi to 1Gi of memory.
+	// size of each Redis container is small, medium, large, or custom (the amounts in resources). Default: 100m to 1 CPU
+	// and 512Mi to 1Gi of memory.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable

@@ -5,7 +5,7 @@ package v1
 
 // MySQLReplication configures which member of a MySQL database may be the primary, and when.
 type MySQLReplication struct {
-	// whenAlone is Write (the primary accepts writes without a copy, after the operator recorded this) or Block (commits wait for a copy).
+	// whenAlone is Write (the operator records that no copy exists, and then the primary accepts writes) or Block (commits wait for a copy).
 	// +kubebuilder:default=Write
 	// +kubebuilder:validation:Enum=Write;Block
 	// +kubebuilder:example=`Block`
@@ -38,8 +38,8 @@ type MySQLReplication struct {
 	// +optional
 	MaxLag string `json:"maxLag,omitempty"`
 
-	// acceptLoss repeats the token in the message of the status. It consents to continue with the best remaining copy after all
-	// copies with every acknowledged transaction were lost.
+	// acceptLoss repeats the token in the message of the status. It consents to continue with the best remaining copy when no
+	// copy has all acknowledged transactions.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	// +kubebuilder:example=`4-17-3e11fa47`
@@ -48,7 +48,7 @@ type MySQLReplication struct {
 	AcceptLoss string `json:"acceptLoss,omitempty"`
 }
 
-// IsReplicated reports whether mysql is a MySQLCluster. It is false for kind ThirdParty.
+// IsReplicated reports whether mysql is a MySQLCluster. The CRD allows that only for kind StatefulSet.
 func (m *MySQL) IsReplicated() bool {
 	return m.Replication != nil || m.Replica != nil && *m.Replica > 1
 }

@@ -74,7 +74,7 @@ type Probes struct {
 	// +nullable
 	Readiness *Object `json:"readiness,omitempty"`
 
-	// liveness restarts the container when it fails. Default: a check every 10 s, and a restart after 6 failures.
+	// liveness restarts the container when the check fails. Default: a check every 10 s, and a restart after 6 failures.
 	// +kubebuilder:example=`{disabled: true}`
 	// +optional
 	// +nullable

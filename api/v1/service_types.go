@@ -64,8 +64,8 @@ type AdditionalService struct {
 
 // ServiceFields are the fields of a service that other workloads lack.
 type ServiceFields struct {
-	// ports (Port) are further ports of the container and the Service. An entry with the number in the
-	// field port replaces the main port.
+	// ports (Port) are further ports of the container and the Service. An entry with the main port's number replaces the
+	// main port.
 	// +kubebuilder:example=`[{name: metrics, port: 9090}]`
 	// +optional
 	// +nullable
@@ -114,8 +114,7 @@ type ServiceFields struct {
 	// +nullable
 	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
 
-	// disruptionBudget configures a PodDisruptionBudget. Default: maxUnavailable 1 if there is more than one
-	// pod, else none.
+	// disruptionBudget configures a PodDisruptionBudget. Default: maxUnavailable 1 for more than one pod, else none.
 	// +kubebuilder:example=`{minAvailable: 50%}`
 	// +optional
 	// +nullable

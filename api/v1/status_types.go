@@ -127,7 +127,7 @@ const (
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonVerified: the last backup succeeded, and the last check of a backup found no defect.
 	ReasonVerified = "Verified"
-	// ReasonNoBackup: no backup exists yet, or no backup that the archive continues.
+	// ReasonNoBackup: no backup exists yet, or the archive applies to no backup.
 	ReasonNoBackup = "NoBackup"
 	// ReasonNotVerified: no backup was checked yet.
 	ReasonNotVerified = "NotVerified"
@@ -141,7 +141,7 @@ const (
 	ReasonCheckOverdue = "CheckOverdue"
 	// ReasonArchiveUnusable: the last check found no defect in a backup, but could not replay the archive after the backup.
 	ReasonArchiveUnusable = "ArchiveUnusable"
-	// ReasonArchived: the archive is current, and continues a backup.
+	// ReasonArchived: the archive is current, and applies to a backup.
 	ReasonArchived = "Archived"
 	// ReasonBackupWarned: the last backup, or the restore that created the database, has warnings.
 	ReasonBackupWarned = "BackupWarned"
@@ -149,9 +149,9 @@ const (
 	ReasonImported = "Imported"
 	// ReasonImporting: the server is being copied.
 	ReasonImporting = "Importing"
-	// ReasonImportFollowing: the copy follows the server, until spec.mysql.importFrom.cutOver.
+	// ReasonImportFollowing: the copy receives the server's changes until importFrom.cutOver.
 	ReasonImportFollowing = "ImportFollowing"
-	// ReasonImportWaiting: the server's log cannot be followed, so the copy waits for spec.mysql.importFrom.cutOver.
+	// ReasonImportWaiting: the server has no usable log, so the copy waits for spec.mysql.importFrom.cutOver.
 	ReasonImportWaiting = "ImportWaiting"
 	// ReasonImportNotRunning: the copy of the server is incomplete, and no pod works on it.
 	ReasonImportNotRunning = "ImportNotRunning"
@@ -222,8 +222,8 @@ type DataServiceStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// history has the latest generation of the spec that was kept, and the latest generation that was ready. Absent
-	// until the spec changes under an operator of version 0.3.0 or newer.
+	// history has the latest generation whose spec was stored, and the latest that was ready. Absent until the spec
+	// changes under an operator of version 0.3.0 or newer.
 	// +kubebuilder:example=`{generation: 7, readyGeneration: 6}`
 	// +optional
 	History *History `json:"history,omitempty"`
@@ -272,7 +272,7 @@ type BackupStatus struct {
 
 // History has the generations of the specs that ControllerRevisions hold.
 type History struct {
-	// generation is the latest generation whose spec was accepted and kept.
+	// generation is the latest generation whose spec was accepted and stored.
 	// +kubebuilder:example=`7`
 	// +optional
 	Generation int64 `json:"generation,omitempty"`

@@ -11,8 +11,7 @@ import (
 
 // Workload are the fields of every component, middleware or service.
 type Workload struct {
-	// image of the container. Default: the built-in image of the component; an additional service has no
-	// default and must set an image.
+	// image of the container. Default: the component's built-in image; an additional service must set one.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/auth:v2`
@@ -20,8 +19,7 @@ type Workload struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// port of the container and its Service. Default: the built-in port of the component; an additional
-	// service has no default.
+	// port of the container and its Service. Default: the component's built-in port; an additional service has none.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:example=`8080`
@@ -92,8 +90,8 @@ const SizeCustom Size = "custom"
 
 // ContainerFields configure a component's main container.
 type ContainerFields struct {
-	// size is small, medium, large, or custom (the amounts of resources). Default: the size in spec.defaults
-	// for a service, else the built-in amounts.
+	// size is small, medium, large, or custom (the amounts in resources). Default: the size in spec.defaults for a
+	// service, else the built-in amounts.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
@@ -125,7 +123,7 @@ type ContainerFields struct {
 	// +nullable
 	Env map[string]string `json:"env,omitempty"`
 
-	// envs (EnvVar) sets variables in full, such as with valueFrom; they override env.
+	// envs (EnvVar) sets variables with all fields of Kubernetes, such as valueFrom. A variable in envs overrides the variable of the same name in env.
 	// +kubebuilder:example=`[{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]`
 	// +optional
 	// +nullable
@@ -144,15 +142,15 @@ type ContainerFields struct {
 	// +nullable
 	VolumeMounts []Object `json:"volumeMounts,omitempty"`
 
-	// imagePullPolicy is Always (ask the registry at each start), IfNotPresent (pull the image if the node
-	// does not have it), or Never (the node must have the image).
+	// imagePullPolicy is Always (ask the registry at each start), IfNotPresent (pull a missing image), or Never (the node
+	// must have the image).
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	// +kubebuilder:default=IfNotPresent
 	// +kubebuilder:example=`Always`
 	// +optional
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// securityContext of the container. Each field that is set replaces the same field of the default.
+	// securityContext of the container. Each field replaces the same field of the default.
 	// +kubebuilder:example=`{readOnlyRootFilesystem: true}`
 	// +optional
 	// +nullable
@@ -197,8 +195,8 @@ type PodFields struct {
 	// +nullable
 	Volumes []Object `json:"volumes,omitempty"`
 
-	// serviceAccountName is the service account of the pods. No token is mounted. Default: the default
-	// account of the namespace.
+	// serviceAccountName is the service account of the pods. No token is mounted. Default: the namespace's default
+	// account.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`runner`
 	// +optional
@@ -211,7 +209,7 @@ type PodFields struct {
 	// +nullable
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// podSecurityContext is the security context of the pods. Each field that is set replaces the same field of the default.
+	// podSecurityContext is the security context of the pods. Each field replaces the same field of the default.
 	// +kubebuilder:example=`{fsGroup: 2000}`
 	// +optional
 	// +nullable

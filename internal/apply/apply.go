@@ -47,8 +47,8 @@ type Result struct {
 	Rewrite *Rewrite
 	// AfterReplace reports that a created object replaces an object that this process deleted for that purpose.
 	AfterReplace bool
-	// Contested is set if another writer keeps changing the number of pods. The operator will correct the number later, or has corrected it
-	// if the number is exact.
+	// Contested is set if another writer keeps changing the number of pods. The operator has corrected the number if the number is exact
+	// (see admitNumber). Otherwise, it corrects the number later.
 	Contested *ContestedError
 	// Variables are the names of variables that another writer had added to planned containers, and that Apply has
 	// removed.
@@ -130,7 +130,7 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 	return obj, nil
 }
 
-// Apply creates the planned object, or updates the live one, which may be nil. Errors:
+// Apply creates the planned object if live is nil, and updates the live object otherwise. Errors:
 //
 //   - *ConflictError: the object belongs to another owner. Do not change the object, and report it.
 //   - *NotAdoptedError: the object belongs to the owner, but another operator created it. Do not change the object, and
@@ -300,9 +300,8 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 // errAddress is the reason for replacing a Service.
 var errAddress = errors.New("the address of a Service cannot be changed")
 
-// precious reports whether an object has contents that the operator could not create again: data, or passwords, which
-// the operator may have generated. It includes resources of the operator's kinds, because their data may be deleted
-// with them.
+// precious reports whether an object has contents that the operator could not create again: data, or passwords that it
+// may have generated. Resources of the operator's kinds count, too, because their data may be deleted with them.
 func precious(live *unstructured.Unstructured) bool {
 	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.IsResource(live) || object.OutlivesOwner(live)
 }

@@ -77,8 +77,8 @@ func renderChart(p *platform, chart string, values []byte) []*unstructured.Unstr
 	return rendered[0]
 }
 
-// Each rendered object is created with one write. After that, no value that the API server fills in or rewrites counts as a difference, not
-// even for a new operator.
+// Each rendered object is created with one write. After that, a value that the API server fills in or rewrites never counts as a
+// difference, even after a restart of the operator.
 func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 	t.Parallel()
 	all := renderings(t)

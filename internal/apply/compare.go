@@ -97,8 +97,8 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 }
 
 // onlyDefaulted reports whether two atomic values differ only in values that the API server has filled in, such as the
-// volume mode of a claim template. Atomic maps count as different, because an additional entry in a selector selects
-// other pods. The exceptions are maps in which the API server sets defaults.
+// volume mode of a claim template. A difference in an atomic map always counts, because an additional entry in a selector
+// selects other pods. The exceptions are maps in which the API server sets defaults.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	if planned == nil {
 		return true // the Go type writes null for a field that the plan does not set

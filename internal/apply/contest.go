@@ -73,7 +73,7 @@ type contests struct {
 	now      func() time.Time
 }
 
-// place identifies an object across deletions, after which it has another UID.
+// place identifies an object even after it was deleted and created again with another UID.
 type place struct {
 	object.ID
 

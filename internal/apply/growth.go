@@ -18,8 +18,8 @@ import (
 type GrowthPolicy struct {
 	// Limit is the largest size of a claim in bytes.
 	Limit int64
-	// At is the used part of the file system, in percent, from which the claim grows. By is the amount by which the
-	// claim grows, in percent of its size.
+	// At is the used part of the file system, in percent, at which the claim grows. By is the amount by which the claim
+	// grows, in percent of its size.
 	At, By int64
 }
 

@@ -73,7 +73,7 @@ func fit(claim *unstructured.Unstructured, want resource.Quantity) Resize {
 	return r
 }
 
-// lower refuses a planned size that a user has lowered although the operator has enlarged the claim (see isLowered).
+// lower refuses a planned size if a user has lowered the size after the operator enlarged the claim (see isLowered).
 func (r *Resize) lower(want resource.Quantity) {
 	if isLowered(r.Claim, want) {
 		r.refuse(want)

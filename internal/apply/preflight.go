@@ -29,7 +29,7 @@ type preflight struct {
 func newPreflights() *preflights { return &preflights{passed: lru.New(4096)} }
 
 // Check validates a planned object by a dry run. It does nothing if the live object has the planned digest, or if the
-// same planned object has passed before. The error is that of reading the live object, or wraps the API server's answer
+// same planned object has passed before. The error comes from reading the live object, or wraps the API server's answer
 // Invalid or BadRequest. Check returns nil for every other answer, and for a refusal to change an immutable field.
 func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := a.Get(ctx, planned)

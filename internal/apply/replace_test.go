@@ -32,7 +32,7 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		spec, id string
-		earlier  change // makes an earlier object of the planned one
+		earlier  change // changes the planned object to the object of an earlier plan
 		how      metav1.DeletionPropagation
 	}{
 		"volume of a StatefulSet": {"{mysql: {}}", "StatefulSet/mysql-dataservice", func(t *testing.T, o map[string]any) {

@@ -55,7 +55,7 @@ func NewTypes(definitions fs.FS) (*Types, error) {
 	if err != nil {
 		return nil, err
 	}
-	const preserveUnknownFields = true // for metadata: a CustomResourceDefinition has no schema of its fields
+	const preserveUnknownFields = true // a CustomResourceDefinition does not describe the fields of metadata
 	t.custom, err = managedfields.NewTypeConverter(schemas, preserveUnknownFields)
 	if err != nil {
 		return nil, fmt.Errorf("read the schemas of CustomResourceDefinitions: %w", err)

@@ -56,7 +56,7 @@ func hasUnplannedOfPods(planned, live *unstructured.Unstructured) bool {
 // removeUnplannedOfPods removes the fields and variables that hasUnplannedOfPods finds.
 func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	eachUnplanned(planned, object, func(in map[string]any, path []string) { unstructured.RemoveNestedField(in, path...) })
-	for _, path := range podSpecs { // must come before the mounts, which unplannedVolumes reads
+	for _, path := range podSpecs { // before the mounts are changed: unplannedVolumes reads them
 		want, has := fields(planned, path), fields(object, path)
 		unplanned := unplannedVolumes(want, has)
 		if len(unplanned) == 0 {

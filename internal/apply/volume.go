@@ -42,7 +42,7 @@ type Refusal struct {
 	Again time.Duration
 }
 
-// resizes records refused sizes, so that an owner at rest causes no writes.
+// resizes records refused sizes, so that reconciling an unchanged owner causes no writes.
 type resizes struct {
 	refused *lru.Cache // resize -> refusedResize
 	again   time.Duration

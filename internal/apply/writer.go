@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// NewerError reports that a newer operator wrote an object. This version may not know fields that its write would remove.
+// NewerError reports that a newer operator wrote an object. A write by this version might remove fields that this version does not know.
 type NewerError struct {
 	Kind, Name string
 	Writer     string // version of the operator that wrote the object
@@ -34,8 +34,8 @@ func (a *Applier) stampVersion(obj *unstructured.Unstructured) {
 	obj.SetAnnotations(annotations)
 }
 
-// checkWriter returns a *NewerError for the newest object that a newer operator wrote. Among equal versions, it selects the first by name,
-// so that the error is stable.
+// checkWriter returns a *NewerError if newer operators wrote some of the objects. The error names the object that the highest version
+// wrote. Among equal versions, it names the first object by name, so that the error is stable.
 func (a *Applier) checkWriter(objects ...*unstructured.Unstructured) error {
 	var newest *NewerError
 	for _, obj := range objects {

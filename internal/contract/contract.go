@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package contract defines the interface between the agent and its callers, which are the operator and the kubectl plugin: exit codes,
-// reasons, the JSON that a command prints on its last line, what the agent's servers answer and read, tickets, and the rule for secrets.
-// Both sides use these types: a field renamed on one side alone does not compile.
+// reasons, the JSON that a command prints on its last line, the requests and answers of the agent's servers, tickets, and the rule for
+// secrets. Both sides use these types: a field that is renamed on only one side does not compile.
 //
 // A pod may run an older agent than the operator, or a newer one. So JSON names, reasons and exit codes never change their meaning, readers
 // ignore unknown fields of results and answers, and testdata has the output of an older agent.

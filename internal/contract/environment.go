@@ -3,7 +3,7 @@
 
 package contract
 
-// Environment variables that commands read. With the suffix InFile, a variable has the name of a file with the value.
+// Environment variables that commands read. A variable with the suffix InFile has the name of the file that contains the value.
 const (
 	EnvUser       = "AGENT_USER"
 	EnvPassword   = "AGENT_PASSWORD"

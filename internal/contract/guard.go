@@ -8,7 +8,7 @@ const (
 	RecordAllowServer = "allowServer" // set by a user: the release series that may start on data of another series
 	RecordClaim       = "claim"       // UID of the claim with the data
 	RecordID          = "id"          // id of the mark on the volume; missing if the pod has no guard
-	RecordReplacedBy  = "replacedBy"  // the database that replaced this one: no server starts
+	RecordReplacedBy  = "replacedBy"  // name of the database that replaced this one; while set, `agent guard` lets no server start on this data
 )
 
 // Refusal is the termination message of a container that does not let a server start. Scripts of charts write the same message.

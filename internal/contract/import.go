@@ -11,8 +11,8 @@ const (
 	ImportConnecting ImportPhase = "Connecting" // the source has not answered yet
 	ImportDumping    ImportPhase = "Dumping"    // the source's data is read
 	ImportLoading    ImportPhase = "Loading"    // the copy is loaded from the source's dump
-	ImportFollowing  ImportPhase = "Following"  // the copy follows the source's binary log
-	ImportWaiting    ImportPhase = "Waiting"    // the copy was made; the source has no log that the copy could follow
+	ImportFollowing  ImportPhase = "Following"  // the copy applies the changes in the source's binary log
+	ImportWaiting    ImportPhase = "Waiting"    // the copy was made; the source has no log from which the copy could apply changes
 	ImportComparing  ImportPhase = "Comparing"  // the last changes were applied; source and copy are compared
 	ImportRefused    ImportPhase = "Refused"    // the copy differs from the source
 	ImportDone       ImportPhase = "Done"       // the copy is the database
@@ -23,7 +23,7 @@ type Import struct {
 	Phase ImportPhase `json:"phase"`
 	// Server is the version of the source.
 	Server string `json:"server,omitempty"`
-	// Behind is the age in seconds of the oldest change that the copy may lack; nil while the copy does not follow the source.
+	// Behind is the age in seconds of the oldest change that the copy may lack; nil until the phase ImportFollowing begins.
 	Behind *int64 `json:"behind,omitempty"`
 	// Position is the position in the source's binary log up to which the copy has all changes. It has a GTID only for MariaDB.
 	Position *Position `json:"position,omitempty"`
@@ -50,6 +50,6 @@ type Fence struct {
 	// ReadOnly reports whether only privileged accounts can write, SuperReadOnly whether no account can.
 	ReadOnly      bool `json:"readOnly,omitempty"`
 	SuperReadOnly bool `json:"superReadOnly,omitempty"`
-	// HasLog reports whether the server has a binary log in row format, which a copy can follow.
+	// HasLog reports whether the server has a binary log in row format, from which a copy can apply changes.
 	HasLog bool `json:"hasLog,omitempty"`
 }

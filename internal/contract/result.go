@@ -38,7 +38,7 @@ type Result struct {
 	Transactions int64 `json:"transactions,omitempty"`
 	// Later counts the transactions of the archive after the end of the restore; nil if unknown.
 	Later *Later `json:"later,omitempty"`
-	// Fence is the state of the server's fence; nil for other commands.
+	// Fence is the state of the server's fence, for `agent fence`; nil for other commands.
 	Fence *Fence `json:"fence,omitempty"`
 	// Seconds is the duration of the command.
 	Seconds float64 `json:"seconds,omitempty"`
@@ -113,7 +113,7 @@ type Archive struct {
 	Timeline string `json:"timeline,omitempty"`
 	// Reached is the time, by the server's clock, up to which the archive has all commits.
 	Reached time.Time `json:"reached,omitzero"`
-	// Base is the newest backup that the timeline continues; without a base, no time in the timeline can be restored.
+	// Base is the newest backup to which the timeline can be applied. Without one, the latest points in time cannot be restored.
 	Base string `json:"base,omitempty"`
 	// Problem is the reason why the database cannot be restored to the latest points in time; empty if it can.
 	Problem string `json:"problem,omitempty"`

@@ -138,7 +138,7 @@ func (k *keeper) makeAuthorities(ec *etcdv1.EtcdCluster) (made authorities, err 
 	return made, nil
 }
 
-// rotate ends the phase from, and begins the next phase in the memory of this process. The next plan writes the new
+// rotate ends the given phase, and begins the next phase in the memory of this process. The next plan writes the new
 // phase to the Secrets. A crash before the first write changes nothing. After a crash between the writes of two Secrets,
 // these Secrets are in adjacent phases.
 func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) error {

@@ -81,7 +81,8 @@ func TestKeysAreInSecretsAlone(t *testing.T) {
 	assert.Assert(t, !bytes.Contains(data, []byte("PRIVATE")) && bytes.Contains(data, []byte("store-peer-tls")))
 }
 
-// Authorities are never replaced while members run. If their Secret is deleted while the cluster is parked, new authorities are created.
+// While members run, a deleted or exchanged Secret does not replace their authorities. If the Secret is missing while no pod exists, new
+// authorities are created.
 func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -174,8 +175,8 @@ func (k *keeper) secrets(ec *etcdv1.EtcdCluster, live there) (there, error) {
 	return secretsIn(k.plan(ec, ownerOf(ec), live.Inputs(), membership.Record{Cluster: 1, Replicas: 3}, true))
 }
 
-// recorded returns the authorities that the record may name at the end of the phase from. In the phase Trust, these are
-// the authorities that sign next. In the other phases, they are the authorities that sign now.
+// recorded returns the authorities that the record may name at the end of a phase. In the phase Trust, these are the
+// authorities that sign next. In the other phases, they are the authorities that sign now.
 func recorded(from membership.AuthorityPhase, live there) []membership.Fingerprint {
 	a := authoritiesIn(live["Secret/store-ca"])
 	if from == membership.AuthoritiesTrust {

@@ -24,7 +24,7 @@ type lease struct{}
 func (lease) Held() bool { return true }
 
 // While a cluster is paused or its spec is refused, the operator still writes the position of each member's data to the member's claim, and
-// to the ConfigMap that the agents read. No plan does that then.
+// to the ConfigMap that the agents read. In both states, no plan writes the ConfigMap.
 func TestPositionsArePublishedWithoutAPlan(t *testing.T) {
 	t.Parallel()
 	for _, lacks := range []struct{ paused, unplanned bool }{{}, {paused: true}, {unplanned: true}} {

@@ -41,7 +41,7 @@ func once(all []string) []string {
 	return slices.Compact(all)
 }
 
-// names returns names as they stand in a certificate. IP addresses have their shortest form.
+// names returns names in the form that a certificate has. IP addresses have their shortest form.
 func names(given []string) (found []string) {
 	for _, name := range given {
 		if ip := net.ParseIP(name); ip != nil {

@@ -43,7 +43,7 @@ type Observation struct {
 	Replacing bool
 
 	// accepted is the resource that was planned; nil if it is the resource itself. refused names the fields of the spec that were not
-	// planned; nil if all were planned. unplanned reports whether no object was planned because of them.
+	// planned; nil if all were planned. unplanned reports whether no object was planned because of these fields.
 	accepted  *etcdv1.EtcdCluster
 	refused   *reconcile.SpecError
 	unplanned bool

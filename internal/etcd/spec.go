@@ -37,7 +37,7 @@ func DefaultImages() map[string]string {
 }
 
 // replicasOf returns how many members run for a spec: an odd number, or 0. An autoscaler may write an even number. replicasOf
-// increases it by one, because an even number of members tolerates no more losses than one member less.
+// increases it by one, because an even number of members tolerates only as many losses as the next lower odd number.
 func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	if spec.Replicas == nil { // only if no API server has set the default
 		return 3

@@ -22,8 +22,8 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 		v.observed, v.model = *seen.Observed, seen.Observed.model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
-		// Only a parked cluster starts. Its last status may still count its former members. A running cluster that loses all
-		// members does not start.
+		// Starts is true only for a cluster that was parked. Its last status may still count its former members. A running
+		// cluster that loses all members is not starting.
 		v.model.Starts = v.model.Starts && isWell && (ec.Status.ReadyReplicas == 0 || ec.Status.Phase == etcdv1.PhaseParked)
 	}
 	s := &ec.Status

@@ -38,8 +38,8 @@ func (e *LostError) Error() string {
 }
 
 // ForeignError reports that the Secret of the authorities has other authorities than those that the members trust. The
-// proof is either the record, which names the trusted authorities, or the Secret Leaf, whose certificate was not signed
-// by the authorities in Secret.
+// proof is either the record, which names the trusted authorities, or the certificate in the Secret that Leaf names,
+// which the authorities did not sign.
 type ForeignError struct {
 	Secret, Leaf string
 	Recorded     membership.Fingerprint

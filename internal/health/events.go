@@ -39,8 +39,8 @@ func (c *Culprit) IsVague() bool {
 }
 
 // Decisive returns the warning that explains most, or nil. The events are sorted by time, the oldest first. If several
-// objects have an equally good warning, Decisive returns the latest one of the first object by name: these objects may
-// fail alternately. isCurrent reports whether an event is about the present state.
+// objects have an equally good warning, Decisive returns the latest warning about the object whose name sorts first,
+// because these objects may fail alternately. isCurrent reports whether an event is about the present state.
 func Decisive(events []corev1.Event, isCurrent func(*corev1.Event) bool) *corev1.Event {
 	var best *corev1.Event
 	for i := range slices.Backward(events) {
@@ -70,7 +70,7 @@ func AppliesTo(e *corev1.Event, pod *corev1.Pod) bool {
 // probesFail is the time from which failing probes of a container count as a fault. Until then, the container may only be starting.
 const probesFail = time.Minute
 
-// MayBeStarting reports whether probes of a pod may fail only because its containers start.
+// MayBeStarting reports whether probes of a pod may be failing only because its containers are still starting.
 func MayBeStarting(pod *corev1.Pod, now time.Time) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return !c.Ready && c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) < probesFail

@@ -220,10 +220,10 @@ const ReasonTooLarge = "StatusTooLarge"
 // ReasonVolumeFull is the reason of a claim whose full volume cannot grow.
 const ReasonVolumeFull = "VolumeFull"
 
-// NearlyFull is the part of a note about a claim whose volume cannot grow, while its server still runs.
+// NearlyFull is a part of the note about a claim whose volume cannot grow, while its server still runs.
 const NearlyFull = "is nearly full, but does not grow"
 
-// ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
+// ReasonPodsMissing is the reason of a StatefulSet that lacks pods.
 const ReasonPodsMissing = "PodsMissing"
 
 // countMissing reports a StatefulSet that still lacks pods after its controller has processed it. Only the StatefulSet's events have the

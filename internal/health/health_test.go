@@ -179,7 +179,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// A single unsettled object is enough, at any place of the list.
+// A component with one unsettled object is not settled, wherever the object is in the list.
 func TestAllObjectsCount(t *testing.T) {
 	t.Parallel()
 	service := objectOf(t, "{apiVersion: v1, kind: Service, metadata: {name: auth}, spec: {type: ExternalName, externalName: a}}")

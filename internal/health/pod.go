@@ -45,9 +45,9 @@ const ReasonNodeUnreachable = "NodeUnreachable"
 // nodeProblem describes a pod whose node does not report: the time of the last report, and the next step for a person.
 // It returns "" for other pods.
 //
-// Kubernetes' node lifecycle controller sets the condition Ready of such a pod to False. The kubelet's last report
-// still shows all containers as ready. After some minutes, the controller deletes the pod. The pod object stays until
-// the node reports again, because its processes may still write to the volume. Only a person who knows that the node is
+// Kubernetes' node lifecycle controller sets the condition Ready of such a pod to False. The kubelet's last report still
+// shows all containers as ready. After some minutes, the controller deletes the pod. The pod object stays until the node
+// reports again, because its processes may still write to the volume. Only a person who knows that the node is powered
 // off may taint the node.
 func nodeProblem(pod *corev1.Pod) string {
 	containers, ready := condition(pod, corev1.ContainersReady), condition(pod, corev1.PodReady)
@@ -85,7 +85,7 @@ func unboundClaim(pod *corev1.Pod) string {
 	return claimOf(pod)
 }
 
-// readinessGates is the reason of a pod that is not ready while all its containers are ready and its node is well.
+// readinessGates is the reason of a pod that is not ready although all its containers are ready and its node is healthy.
 const readinessGates = "ReadinessGatesNotReady"
 
 // podHint describes the progress of a pod that is not ready: the reason in one word, and a text.
@@ -151,7 +151,7 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 	return ""
 }
 
-// isStopped reports whether the kernel or the kubelet ended a container: in that case, the container's last output is not the cause.
+// isStopped reports whether the kernel or the kubelet ended a container: in that case, the container's last output does not show the cause.
 func isStopped(ended *corev1.ContainerStateTerminated) bool {
 	const killed, terminated = 128 + 9, 128 + 15
 	return ended.ExitCode == killed || ended.ExitCode == terminated

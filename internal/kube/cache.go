@@ -47,7 +47,7 @@ func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync t
 	return options
 }
 
-// only limits a cache to some namespaces; none means all.
+// only limits a cache to some namespaces; an empty list means all namespaces.
 func only(namespaces []string) map[string]cache.Config {
 	if len(namespaces) == 0 {
 		return nil

@@ -30,8 +30,7 @@ const (
 	lagMemory   = 2 * time.Minute
 )
 
-// boundedClient is a client with read-your-writes consistency whose reads wait for the cache no
-// longer than its patience.
+// boundedClient is a client with read-your-writes consistency. Its reads wait for the cache only for a limited time.
 //
 // Some waits never end. The cache compares the version of the last write with the versions of the objects that it has received. (1) A write
 // deletes an object. (2) The watch breaks. (3) The new list has neither the object nor the version of its deletion, which the API server

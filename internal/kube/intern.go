@@ -16,9 +16,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// interner shares only small parts, up to sharedBytes in total. The size of a part includes its content. A large part
-// is usually a user's text that occurs in one object, and would stay in memory after the deletion of that object. A
-// DataService shares about 500 parts with other DataServices. Parts that occur in one object evict one another.
+// interner shares only small parts, up to sharedBytes in total. The size of a part includes its content. A large part is
+// usually a user's text that occurs in only one object, and would stay in memory after the deletion of that object. A
+// DataService shares about 500 parts with other DataServices. Parts that occur in only one object evict one another.
 const (
 	sharedBytes = 16 << 20
 	largestPart = 16 << 10

@@ -129,8 +129,8 @@ func TestOnlyTheSameIsShared(t *testing.T) {
 	assert.DeepEqual(t, shared, map[string]any{"a": "1"})
 }
 
-// The memory for parts that occur in one object is bounded, whether objects have large texts, many small texts, or
-// small parts.
+// Parts that only one object has take bounded memory in the interner. The cases: large texts, many small texts, and small
+// maps.
 func TestWhatIsSharedIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")

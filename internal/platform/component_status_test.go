@@ -140,8 +140,8 @@ func TestAMissingObjectIsTold(t *testing.T) {
 	}
 }
 
-// The time of a component changes only with its phase, and the time of a condition only with its status. So a status at rest is not
-// written. If an older operator wrote a status without times, the status is not written to add them.
+// The time of a component changes only with its phase, and the time of a condition only with its status. So the status of an
+// unchanged DataService is not written. If an older operator wrote a status without times, the status is not written to add them.
 func TestTheTimeOfAPhase(t *testing.T) {
 	t.Parallel()
 	see := func(state health.State) StatusInput {

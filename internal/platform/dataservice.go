@@ -202,8 +202,8 @@ func declaredDatabase(ds *dsv1.DataService, c *component.Component) mysql.Declar
 	return d
 }
 
-// planDatabase adds the record of the database in use to a plan, and the guard to the database's pods. During a switch
-// to another database, it plans the services that use the database without pods.
+// planDatabase adds the record of the database in use to a plan, and the guard to the database's pods. During a switch to
+// another database, it plans no pods for the services that use the database.
 func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, result *reconcile.Plan, databases *mysql.Databases, h *Hibernation, in reconcile.Inputs) error {
 	c := graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.Managed { // a MySQLCluster protects its data itself

@@ -182,9 +182,9 @@ type restarts struct {
 	isAny bool         // true if the revision of a part may change for another reason than a new version of the operator
 }
 
-// plan adds digests of the Secrets and ConfigMaps that pods use to the workloads of a part. If one of these objects has
-// changed, plan restarts the pods by a new annotation. Without spec.rollout.restartOnChange, it keeps the last
-// annotation, because its removal would restart the pods again.
+// plan adds to each workload of a part the digests of the Secrets and ConfigMaps that its pods use. If one of these
+// objects has changed, plan restarts the pods by a new annotation. Without spec.rollout.restartOnChange, it keeps the
+// last annotation, because its removal would restart the pods again.
 func (r *restarts) plan(part *reconcile.Part) error {
 	if part.Name == mysql.Component {
 		return nil

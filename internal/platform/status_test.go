@@ -191,7 +191,7 @@ func scenarios() map[string]scenario {
 	}
 }
 
-// At rest, the same observation yields the same status, including times, so that the status is not written.
+// The same observation yields the same status, including times, so that an unchanged status is not written.
 func TestCompute(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios() {
@@ -284,8 +284,8 @@ func TestPausesOfBackups(t *testing.T) {
 	assert.Equal(t, shown.VerifyEvery, 25*time.Hour)
 }
 
-// When the database leaves the phase Running, the status stores the time at which the database was ready first, and
-// keeps it. While the phase stays Running, nothing is stored, because a status at rest must not be written.
+// When the database leaves the phase Running, the status stores the time at which the database was ready first, and keeps
+// it. While the phase stays Running, nothing is stored, because an unchanged status must not be written.
 func TestFirstReady(t *testing.T) {
 	t.Parallel()
 	first, later := metav1.Unix(100, 0), metav1.Unix(200, 0)

@@ -15,9 +15,9 @@ import (
 // long. If a status is too large for the CRD or for etcd, it can never be written.
 const (
 	textLimit   = 4096 // bytes of a text
-	itemLimit   = 1024 // bytes of a text below a list
+	itemLimit   = 1024 // bytes of a text in an item of a list
 	listLimit   = 100  // texts of a list
-	reasonLimit = 128  // bytes of a condition's reason, which is also an event's
+	reasonLimit = 128  // bytes of the reason of a condition or an event
 	reasonNone  = "Unknown"
 )
 

@@ -30,7 +30,7 @@ type Engine struct {
 	applier *apply.Applier
 	// obstacles holds the last recorded obstacle to the growth of each volume, by the UID of its claim.
 	obstacles *lru.Cache
-	// explanations holds the explanation of each part whose cause only events have, by the part's key.
+	// explanations holds the causes that only events show, by the key of the part.
 	explanations *lru.Cache
 	mayExplain   flowcontrol.RateLimiter
 }

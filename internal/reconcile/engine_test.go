@@ -207,7 +207,8 @@ func TestOwnerDeletedDuringAPass(t *testing.T) {
 }
 
 // If a user has deleted or changed a record since the plan was made, Apply does not write the record, and returns
-// ErrPlanAgain. A user may delete a record to give up the data, or change the record to consent to an action.
+// ErrPlanAgain. A user may delete a record because the data is no longer needed, or change the record to consent to an
+// action.
 func TestRecordChangedByAUser(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -329,7 +330,7 @@ func TestContestedNumberOfPodsIsANote(t *testing.T) {
 	}
 }
 
-// If the API server refuses an object, the error names the field of the spec in the words of the user.
+// If the API server refuses an object, the error names the part of the owner's spec that may be the cause.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "It"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "")})

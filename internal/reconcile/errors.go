@@ -30,8 +30,8 @@ func (e *PruneError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PruneError) Unwrap() error { return e.Err }
 
-// RefusedError reports that the API server would refuse a planned object. Nothing of the owner's new spec was written; unchanged objects
-// were corrected.
+// RefusedError reports that the API server would refuse a planned object. Nothing of the owner's new spec was written. In objects that
+// the new spec does not change, edits by other writers were corrected.
 type RefusedError struct{ Err error }
 
 func (e *RefusedError) Error() string { return e.Err.Error() }

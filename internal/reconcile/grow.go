@@ -26,14 +26,14 @@ const (
 	// reportedVolume is the name of the volume that a pod reports. The charts set it (common.volumeReport). The cache
 	// omits the containers of pods, so the operator cannot read the name from them.
 	reportedVolume = "data"
-	// volumesSeen is the interval between two measurements of the volumes of a part at rest.
+	// volumesSeen is the interval between two measurements of the volumes of a part that does not change.
 	volumesSeen = 30 * time.Second
 	// measuredAtOnce bounds the pods of a part that are queried in parallel.
 	measuredAtOnce = 16
 )
 
-// growVolumes measures the volumes of the parts with a apply.GrowthPolicy, and grows volumes that are nearly full. A volume grows even if its
-// server cannot run.
+// growVolumes measures the volumes of the parts with an apply.GrowthPolicy, and grows volumes that are nearly full. A volume grows even if
+// its server cannot run.
 func (e *Engine) growVolumes(ctx context.Context, owner object.Owner, seen *PlanSeen, recorder Recorder) error {
 	for i := range seen.Parts {
 		part := &seen.Parts[i]
@@ -119,8 +119,8 @@ func measure(ctx context.Context, pods []*corev1.Pod) []*contract.Volume {
 	return uses
 }
 
-// reporting returns the pods that report the use of a volume. The pods of a StatefulSet count if a StatefulSet of the owner controls them:
-// labels alone prove nothing.
+// reporting returns the pods that report the use of a volume. The pods of a StatefulSet count only if a StatefulSet of the owner controls
+// them: labels prove nothing.
 func (e *Engine) reporting(ctx context.Context, owner object.Owner, part *PartSeen, pods []*corev1.Pod) (own []*corev1.Pod, err error) {
 	for _, pod := range pods {
 		ref := metav1.GetControllerOf(pod)

@@ -82,8 +82,8 @@ type Historian[T client.Object] interface {
 
 // Maintainer is a kind whose running servers are observed and repaired while their spec is refused.
 type Maintainer[T client.Object, O any] interface {
-	// Maintain adds the refusal of a spec to the observation. No object of the plan was written. Maintain reports whether servers run, which
-	// Observe and Decide then maintain. Otherwise the pass ends with the refusal.
+	// Maintain adds the refusal of a spec to the observation. No object of the plan was written. Maintain reports whether servers run. If
+	// so, Observe and Decide maintain these servers. Otherwise the pass ends with the refusal.
 	Maintain(resource T, in Inputs, refusal *SpecError, obs *O) (bool, error)
 }
 

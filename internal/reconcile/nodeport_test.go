@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/apply"
 )
 
-// While a part is held back, its Service keeps its node port, although another part needs the port. The
-// Service gives up the port only if its own part waits for that other part. A Service never gives up a port that its plan has.
+// While a part is held back, its Service keeps its node port, although another part needs the port. The Service releases the
+// port only if its own part waits for that other part. A Service never releases a port that its plan has.
 func TestHeldPartKeepsItsNodePort(t *testing.T) {
 	t.Parallel()
 	service := func(name, node string) *unstructured.Unstructured {

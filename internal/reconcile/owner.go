@@ -18,8 +18,9 @@ import (
 // objects.
 var ErrOwnerGone = errors.New("the resource was deleted")
 
-// checkOwner returns ErrOwnerGone if the owner was deleted. The garbage collector deletes the owner's objects before
-// every cache shows the owner's deletion. Without this check, the operator would create these objects again.
+// checkOwner returns ErrOwnerGone if the owner was deleted. The garbage collector may delete the owner's objects before
+// the operator's cache shows that the owner was deleted. Without this check, the operator would create these objects
+// again.
 //
 // checkOwner queries the API server only if an object of an applied part is missing. If the owner exists at the time of
 // the query, it also existed when the object was deleted.

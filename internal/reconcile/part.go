@@ -197,8 +197,8 @@ func (p *pass) live(ctx context.Context, part *Part) ([]*unstructured.Unstructur
 
 func present(o *unstructured.Unstructured) bool { return o != nil }
 
-// newRevision reports whether a part's plan has not been applied before. It compares with the owner's status or, if that was lost, with the
-// digests on the live objects.
+// newRevision reports whether a part's plan has not been applied before. It compares the revision with the last revision in the owner's
+// status. If the status was lost, it compares the digests of the planned and the live objects.
 func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 	if part.Known != "" {
 		return part.Known != part.Revision

@@ -87,9 +87,9 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 	return seen, nil
 }
 
-// maintain returns nil instead of the refusal of a spec if the kind maintains what runs, and the time after which the
-// plan is tried again (0: after the next event). A wrong spec must not stop the repair of servers. maintain returns
-// all other errors.
+// maintain drops the refusal of a spec if the kind maintains the running servers: a wrong spec must not stop their
+// repair. It then returns the time after which the plan is tried again (0: after the next event). maintain returns all
+// other errors.
 func (r *Reconciler[T, O]) maintain(ctx context.Context, resource T, owner object.Owner, obs *O, err error) (time.Duration, error) {
 	kind, ok := any(r.kind).(Maintainer[T, O])
 	if !ok || err == nil {

@@ -47,8 +47,8 @@ type Part struct {
 	RetainsData bool
 	// Notes are messages about the part. They are shown even if the part is healthy.
 	Notes []string
-	// KeepReason returns a note for users with the reason why an object that the part no longer plans stays; "" if the
-	// object may be removed. If KeepReason is nil, all such objects are removed when they are unused.
+	// KeepReason returns a note for users with the reason why an object stays although the part no longer plans it; "" if
+	// the object may be removed. If KeepReason is nil, all such objects are removed when they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
 	// ReplacesAtOnce removes the old objects of the part immediately, because they would conflict with the new objects.
 	ReplacesAtOnce bool
@@ -109,9 +109,9 @@ func (p *Part) Finish(owner object.Owner) error {
 // Record is an object that stores the operator's knowledge of a database's data.
 type Record struct {
 	Object *unstructured.Unstructured
-	// MadeFrom is the resourceVersion of the live record from which this record was planned; empty for the first
-	// record. If a user has changed or deleted the live record since then, the plan is made again: a deletion means
-	// that the user gives up the data.
+	// MadeFrom is the resourceVersion of the live record from which this record was planned; empty for the first record.
+	// If a user has changed or deleted the live record since then, the plan is made again: a deletion means that the user
+	// no longer needs the data.
 	MadeFrom string
 }
 

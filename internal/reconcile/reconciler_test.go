@@ -139,8 +139,8 @@ func TestOutOfTimeIsReported(t *testing.T) {
 	assert.Equal(t, string(status().Phase), "ObserveFailed: context deadline exceeded")
 }
 
-// If a step fails, the written status also has the progress that was not written before, because the last write was a
-// moment ago.
+// Progress alone is not written to the status until some time after the last write. If a step fails, the status is
+// written, and includes the progress.
 func TestAFailingStepReportsProgress(t *testing.T) {
 	t.Parallel()
 	var progress string
@@ -238,7 +238,7 @@ func TestALargeResourceWaitsForItsTurn(t *testing.T) {
 	assert.Equal(t, planned, 1)
 }
 
-// If a reconciliation panics, or a goroutine that it started, the status reports the panic, and the operator continues.
+// If a reconciliation or one of its goroutines panics, the status reports the panic, and the operator continues.
 func TestPanicsAreReported(t *testing.T) {
 	t.Parallel()
 	none := func(context.Context) error { return nil }

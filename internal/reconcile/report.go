@@ -34,7 +34,7 @@ const (
 	// progressEvery is the minimum interval between status updates with only progress (one more component is ready). Changes of the phase,
 	// and the start and end of problems, are written immediately.
 	progressEvery = 250 * time.Millisecond
-	// noteLimit is the number of bytes of an event's note that the API server takes.
+	// noteLimit is the number of bytes that the API server accepts in an event's note.
 	noteLimit = 1024
 )
 

@@ -123,11 +123,11 @@ type DataRestoreStatus struct {
 
 // Loss describes the data that was committed in the running database after the point in time to which the backup was restored.
 type Loss struct {
-	// summary describes the loss in a few words. Transactions after countedTo are lost in addition.
+	// summary describes the loss in a few words. Transactions after countedTo are also lost.
 	// +kubebuilder:example=`12 transactions since 2026-01-02T15:30:01Z`
 	Summary string `json:"summary"`
 
-	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end of the loss, because all
+	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text has no end time, because all
 	// transactions until the switch are lost.
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional

@@ -222,7 +222,7 @@ type BackupClaim struct {
 	Name string `json:"name"`
 
 	// folder on the volume. Two sources of backups must not share a folder. Default: the whole volume for a DataService, and
-	// <namespace>/<name of the resource>/<etcd, redis or mysql.cluster> for others.
+	// <namespace>/<name of the resource>/<etcd, redis or mysql.cluster> for other kinds.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
 	// +kubebuilder:example=`production/cache`
@@ -233,8 +233,8 @@ type BackupClaim struct {
 
 // BackupEncryption selects the keys that open encrypted backups.
 type BackupEncryption struct {
-	// recipients are public keys of age. The private key of any one of them opens a backup. To make backups, the cluster
-	// needs no private key.
+	// recipients are public keys of the tool age. The private key of any one of them opens a backup. To make backups, the
+	// cluster needs no private key.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=100

@@ -64,9 +64,9 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: existing data is never replaced. Create another cluster with restoreFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageAutoGrow) || !has(self.storage) || !isQuantity(string(self.storage)) || !isQuantity(string(self.storageAutoGrow.limit)) || !quantity(string(self.storageAutoGrow.limit)).isLessThan(quantity(string(self.storage)))",fieldPath=".storageAutoGrow",message="limit must not be below storage: a volume never shrinks"
 type EtcdClusterSpec struct {
-	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
-	// kept. If the number is even, one more member runs, because an even number of members survives no more
-	// losses than the next lower odd number. A HorizontalPodAutoscaler may set replicas.
+	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept. If the
+	// number is even, one more member runs, because an even number of members survives only as many losses as the next
+	// lower odd number. A HorizontalPodAutoscaler may set replicas.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9
@@ -96,8 +96,8 @@ type EtcdClusterSpec struct {
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 
-	// storageAutoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
-	// container in each pod reports the use of its volume. Default: volumes grow with storage alone.
+	// storageAutoGrow grows nearly full volumes, even while the server cannot run. The storage class must allow
+	// expansion. A container in each pod reports the use of its volume. Default: volumes grow only when storage grows.
 	// +kubebuilder:example=`{limit: 100Gi}`
 	// +optional
 	// +nullable
@@ -128,8 +128,8 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Registry string `json:"registry,omitempty"`
 
-	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
-	// has neither, the tag is v and the version. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. An image with
+	// neither gets the tag v<version>. Default: gcr.io/etcd-development/etcd.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`

@@ -106,8 +106,8 @@ type Maintenance struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'revision' ? self.retention.matches('^[1-9][0-9]*$') : self.retention.matches('^[1-9][0-9]*[hms]?$')",fieldPath=".retention",message="must be a duration such as '1h' when mode is 'periodic', and a number of revisions such as '1000' when it is 'revision'"
 type Compaction struct {
-	// mode is periodic (history older than retention is dropped) or revision (all but the last retention
-	// revisions are dropped).
+	// mode is periodic (etcd drops history that is older than the duration in retention) or revision (etcd keeps only the
+	// newest revisions; retention is their number).
 	// +kubebuilder:validation:Enum=periodic;revision
 	// +kubebuilder:example=`periodic`
 	Mode string `json:"mode"`
@@ -150,8 +150,8 @@ type Replacement struct {
 
 // NetworkPolicy limits the peers that may connect as clients.
 type NetworkPolicy struct {
-	// enabled lets only the cluster's own pods, the operator and allowFrom connect to clients' port and to the
-	// metrics. While enabled is false, every pod may connect.
+	// enabled lets only the cluster's own pods, the operator and the peers in allowFrom connect to the port for clients
+	// and to the metrics. While enabled is false, every pod may connect.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
@@ -165,8 +165,9 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
-	// Through the port of a mesh, a client can reach every port of the pod, also the port for members: see docs/services.md.
+	// additionalPorts opens further TCP ports to the admitted peers, such as 15008 of Istio in ambient mode. Only used if enabled
+	// is true. Through the port of a mesh, a client can reach every port of the pod, also the port for members: see
+	// docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

@@ -99,9 +99,9 @@ type MySQLClusterSpec struct {
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// credentialsSecret names a Secret of this namespace with the key root-password of root, who logs in only inside
-	// the pods, and the keys username and password of the clients' account. A changed password takes effect without a
-	// restart. Default: a Secret that the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace with the keys root-password (for root, who logs in only inside
+	// the pods), username and password (the clients' account). A changed password takes effect without a restart.
+	// Default: a Secret that the operator generates and keeps.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`database-account`
@@ -118,8 +118,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	Databases []DatabaseName `json:"databases,omitempty"`
 
-	// users are further accounts, with the passwords of usersSecret. The operator creates them while the database runs. Removing an
-	// entry drops neither the account nor its rights.
+	// users are further accounts. usersSecret has their passwords. The operator creates the accounts while the database runs.
+	// Removing an entry drops neither the account nor its rights.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[{name: reporter, databases: [shop]}]`
 	// +listType=map

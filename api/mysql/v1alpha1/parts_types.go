@@ -76,8 +76,8 @@ type Replication struct {
 	// +optional
 	MaxLag string `json:"maxLag,omitempty"`
 
-	// acceptLoss consents to continue with a remaining copy after all copies with every acknowledged transaction were lost. It
-	// repeats status.lossToken, or a token in status.notes if no copy has all transactions of the others. Each loss has a new token.
+	// acceptLoss consents to continue with a remaining copy when no copy has all acknowledged transactions. It repeats
+	// status.lossToken, or a token in status.notes if no copy has all transactions of the others. Each loss has a new token.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	// +kubebuilder:example=`4-17-3e11fa47`
@@ -128,8 +128,8 @@ type Storage struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 
-	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
-	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// autoGrow grows nearly full volumes, even while the server cannot run. The storage class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow only when size grows.
 	// +kubebuilder:example=`{limit: 100Gi}`
 	// +optional
 	// +nullable
@@ -158,8 +158,8 @@ type ServiceType string
 
 // NetworkPolicy limits the peers that may connect as clients.
 type NetworkPolicy struct {
-	// enabled lets only the database's own pods, the operator and allowFrom connect to clients' port. While
-	// enabled is false, every pod may connect.
+	// enabled lets only the database's own pods, the operator and the peers in allowFrom connect to the port for clients.
+	// While enabled is false, every pod may connect.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
@@ -173,8 +173,9 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
-	// Through the port of a mesh, a client can reach every port of the pod, also the port of the agents: see docs/services.md.
+	// additionalPorts opens further TCP ports to the admitted peers, such as 15008 of Istio in ambient mode. Only used if enabled
+	// is true. Through the port of a mesh, a client can reach every port of the pod, also the port of the agents: see
+	// docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

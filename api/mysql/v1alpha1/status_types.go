@@ -122,7 +122,7 @@ type MySQLClusterStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is the number of members that serve, or follow the primary without lag.
+	// readyReplicas is the number of wanted members in state Well: the writable primary, and replicas that lag at most maxLag.
 	// +kubebuilder:example=`3`
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
@@ -148,7 +148,7 @@ type MySQLClusterStatus struct {
 	Epoch int64 `json:"epoch,omitempty"`
 
 	// voters are the pods whose copies acknowledge transactions. Each acknowledged transaction is on at least one of these
-	// pods, and only one of these pods can become the primary. Empty: the primary has no such copy.
+	// pods, and only these pods can become the primary. Empty: the primary has no such copy.
 	// +kubebuilder:example=`[my-database-1, my-database-2]`
 	// +listType=atomic
 	// +optional

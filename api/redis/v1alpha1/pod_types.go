@@ -172,9 +172,8 @@ type PodUpdateStrategy struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.persistentVolumeClaimName) || (has(self.type) && self.type == 'nfs')",fieldPath=".persistentVolumeClaimName",message="may only be set when type is 'nfs'"
 type Volumes struct {
-	// type is hostPath (each pod has a claim according to storage; no path of a node is mounted) or nfs
-	// (the pods share the claim persistentVolumeClaimName, and each pod has a folder).
-	// Default: hostPath.
+	// type is hostPath (each pod has a claim, as spec.storage defines; no path of a node is mounted) or nfs (the pods
+	// share the claim persistentVolumeClaimName, and each pod has a folder). Default: hostPath.
 	// +kubebuilder:validation:Pattern=`^(hostPath|nfs)$`
 	// +kubebuilder:example=`nfs`
 	// +optional
@@ -214,8 +213,8 @@ type Storage struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 
-	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
-	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// autoGrow grows nearly full volumes, even while the server cannot run. The storage class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow only when size grows.
 	// +kubebuilder:example=`{limit: 100Gi}`
 	// +optional
 	// +nullable

@@ -282,7 +282,7 @@ type AssignStrategy struct {
 
 // NetworkPolicy limits the peers that may connect to Redis.
 type NetworkPolicy struct {
-	// enabled lets only the cluster's own pods, the operator and allowFrom connect to Redis and to its
+	// enabled lets only the cluster's own pods, the operator and the peers in allowFrom connect to Redis and to its
 	// metrics. While enabled is false, every pod with the password may connect.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
@@ -297,8 +297,8 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
-	// Through the port of a mesh, a client can reach every port of the pod, also the cluster bus: see docs/services.md.
+	// additionalPorts opens further TCP ports to the admitted peers, such as 15008 of Istio in ambient mode. Only used if enabled
+	// is true. Through the port of a mesh, a client can reach every port of the pod, also the cluster bus: see docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

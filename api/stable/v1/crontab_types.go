@@ -119,7 +119,7 @@ type CronTabSpec struct {
 	// +nullable
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// successfulJobsHistoryLimit is the number of finished Jobs that are kept. It may not be set with a schedule of seconds. Default: 3.
+	// successfulJobsHistoryLimit is the number of successful Jobs that are kept. It may not be set with a schedule of seconds. Default: 3.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:example=`1`

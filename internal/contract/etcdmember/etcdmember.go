@@ -6,7 +6,7 @@ package etcdmember
 
 import "fmt"
 
-// The verbs of tickets. A ticket is an annotation on one pod, and is good for one start of its server.
+// The verbs of tickets. A ticket is an annotation on one pod, and is valid for one start of its server.
 const (
 	TicketSeed  = "seed"  // seed, or seed:TOKEN: form a new cluster
 	TicketJoin  = "join"  // join:ID: start as an added member that was never started
@@ -36,8 +36,8 @@ func (p Position) Before(q Position) bool {
 	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
 }
 
-// Known is a position that a member's data has reached. The operator stores the text of a Known for each pod in its
-// record. The agent reads that text from a file.
+// Known is a position that a member's data has reached. For each pod, the operator stores the text of a Known in the
+// record's ConfigMap. The agent reads that text from a file.
 type Known struct {
 	Cluster, Member string // ids in hexadecimal
 	Position

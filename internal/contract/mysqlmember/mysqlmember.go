@@ -36,7 +36,7 @@ const (
 	PathDemote    = "/demote"
 )
 
-// The verbs of tickets. A ticket is an annotation on one pod, and is good for one start of its server.
+// The verbs of tickets. A ticket is an annotation on one pod, and is valid for one start of its server.
 const (
 	TicketPrimary = "primary" // primary:EPOCH:REVISION:ACKNOWLEDGEMENTS: become the primary
 	TicketSeed    = "seed"    // seed: create the first data, on an empty volume
@@ -109,7 +109,7 @@ type Order struct {
 	Revision int64 `json:"revision"`
 }
 
-// Source is a member to follow.
+// Source is the member from which another member replicates.
 type Source struct {
 	Ordinal int    `json:"ordinal"`
 	Host    string `json:"host"`
@@ -230,6 +230,6 @@ type Answer struct {
 	State   *State          `json:"state,omitempty"`
 	Reason  contract.Reason `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"`
-	// Events are in the answer to PathEvents alone.
+	// Events are only in the answer to PathEvents.
 	Events []Event `json:"events,omitempty"`
 }

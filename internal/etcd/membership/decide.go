@@ -15,7 +15,7 @@ const (
 	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will take effect immediately
 	afterRefusal = 500 * time.Millisecond // etcd refuses such a step for some seconds after the previous one
 	whileWaiting = time.Second            // an operation is in progress
-	whileStuck   = 10 * time.Second       // a user must act, or the environment change
+	whileStuck   = 10 * time.Second       // a user must act, or the environment must change
 	atRest       = 30 * time.Second
 )
 
@@ -63,8 +63,7 @@ func Decide(want Want, view View) Decision {
 	return Decision{Model: model, Steps: steps, Positions: marked, LookAgain: c.lookAgain(steps, marked)}
 }
 
-// await returns the wait step with the reason for the wait, if no rule has a step. It returns nil when all members are
-// healthy.
+// await returns the wait step with the reason for the wait, if no rule has a step. It returns nil if nothing waits.
 func (c *cluster) await(verdict Verdict) []Step {
 	phase := c.phase
 	if phase == "" {
@@ -305,7 +304,7 @@ func (c *cluster) cause() string {
 	return silent
 }
 
-// details explains a verdict in full.
+// details returns the whole explanation of a verdict.
 func (c *cluster) details(verdict Verdict) string {
 	switch verdict {
 	case SplitBrain:
@@ -333,8 +332,9 @@ func (c *cluster) details(verdict Verdict) string {
 	return strings.Join(c.notes, "; ")
 }
 
-// PhaseAfter returns the phase to show after previous. While the first members of a new cluster are added, the phase
-// stays Creating. During steps that occur in several kinds of changes, the phase of the started change stays.
+// PhaseAfter returns the phase to show; previous is the last phase that was shown. While the first members of a new
+// cluster are added, the phase stays Creating. During steps that occur in several kinds of changes, the phase of the
+// started change stays.
 func PhaseAfter(previous string, m Model) string {
 	if (m.Ongoing || m.Restarts) && (previous == PhaseScaling || previous == PhaseUpgrading || previous == PhaseRecovering) {
 		return previous

@@ -11,8 +11,8 @@
 //   - the Record, an annotation on an object of the cluster, has the number of
 //     pods, their version, and the id of the cluster;
 //   - a claim's annotations name the member whose data its volume holds;
-//   - a ticket, an annotation on one pod, allows that pod to start etcd on an
-//     empty volume. It is deleted with the pod.
+//   - a ticket, an annotation on one pod, allows that pod to start etcd on an empty volume, or as the only member. It is
+//     deleted with the pod.
 //
 // The agent in each pod starts etcd only on the pod's own data, or with a ticket. So a member whose volume is lost never votes, even if the
 // operator makes mistakes.

@@ -131,8 +131,8 @@ func (c *cluster) formed() (steps []Step) {
 const (
 	// markEvery is the minimum time between two updates of a claim's position.
 	markEvery = 2 * time.Second
-	// fewEntries limits the lag of positions in an idle cluster. If a claim's position lags by fewer entries, for
-	// example after members have joined, another pass soon writes the new position.
+	// fewEntries is a number of log entries. If a claim's position lags by fewer entries, for example after members have
+	// joined an idle cluster, another pass soon writes the new position.
 	fewEntries = 100
 )
 

@@ -308,7 +308,7 @@ func (c *cluster) endForce(but *Pod) (steps []Step) {
 	return steps
 }
 
-// votes returns in how many of the pods a member of the member list answers.
+// votes returns the number of pods in which a member of the member list answers.
 func (c *cluster) votes(pods []*Pod) int {
 	n := 0
 	for _, p := range pods {
@@ -319,7 +319,7 @@ func (c *cluster) votes(pods []*Pod) int {
 	return n
 }
 
-// running returns in how many of the pods etcd runs: a member of the member list answers, or etcd does not answer
+// running returns the number of pods in which etcd runs: a member of the member list answers, or etcd does not answer
 // yet.
 func (c *cluster) running(pods []*Pod) int {
 	n := c.votes(pods)

@@ -6,7 +6,7 @@ package membership
 // Verdict classifies a view.
 type Verdict string
 
-// The verdicts. Only with Complete or Degraded do steps change the membership.
+// The verdicts. Steps add, promote and remove members only if the verdict is Complete or Degraded.
 const (
 	Parked     Verdict = "Parked"     // no pod is wanted; the data is retained
 	Fresh      Verdict = "Fresh"      // no trace of a cluster exists
@@ -53,8 +53,8 @@ type Model struct {
 	// Starts reports whether no member serves because all pods are new, and none of them has a known problem. This is the case when a
 	// parked cluster starts.
 	Starts bool
-	// Reason explains the verdict. If the operator can do nothing, it also names the user's options. It is empty when all members are
-	// healthy.
+	// Reason explains the verdict. If the operator can do nothing, it also names the user's options. Reason is empty when the members
+	// are healthy and ready, no change waits, and no claim is being deleted.
 	Reason string
 	// Notes list further facts for the user.
 	Notes []string

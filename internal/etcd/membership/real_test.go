@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// processes is a cluster of etcd processes without agents and an operator. There is at most one process per ordinal of the model, at a
+// processes is a cluster of etcd processes without agents or an operator. There is at most one process per ordinal of the model, at a
 // fixed address.
 type processes struct {
 	t       *testing.T

@@ -224,7 +224,7 @@ func (c *cluster) strangers() []Step {
 }
 
 // clear deletes the volumes of removed members, so that new members can start at their ordinals. It deletes the claim
-// first and the pod second: a new pod would wait forever for a claim that is being deleted.
+// before the pod. In the other order, the new pod could wait forever for a claim that is being deleted.
 func (c *cluster) clear() (steps []Step) {
 	for ordinal := range MaxReplicas {
 		planned := c.planned()

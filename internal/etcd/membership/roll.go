@@ -5,11 +5,11 @@ package membership
 
 import "slices"
 
-// roll replaces one pod of an old revision at a time, while every voter is healthy. Followers come first. Then the
-// leader transfers the leadership, and is replaced. A voter that does not answer comes before all others, because its
-// replacement loses nothing. If a voter does not trust exactly the certificate authorities in its Secrets, its pod counts
-// as a pod of an old revision. Before a pod is replaced, all other pods must have been ready for WellFor, so that a
-// failing change affects only one member.
+// roll replaces one pod of an old revision at a time. A voter that does not answer comes first, if the other voters form
+// a quorum, because its replacement loses nothing. Followers come next, while every voter is healthy. Last, the leader
+// transfers the leadership, and is replaced. If a voter does not trust exactly the certificate authorities in its
+// Secrets, its pod counts as a pod of an old revision. Before the pod of a healthy voter is replaced, all other pods must
+// have been ready for WellFor, so that a failing change affects only one member.
 func (c *cluster) roll() (steps []Step) {
 	failed := c.failed()
 	switch {

@@ -28,8 +28,8 @@ func (c *cluster) refill() (steps []Step) {
 	return steps
 }
 
-// mayPause reports whether a healthy voter may be stopped for a moment. Either the other voters are a quorum, or no pod
-// waits to join: a waiting pod may never start, and the replaced pod may not be scheduled again.
+// mayPause reports whether a healthy voter may be stopped for a moment. If a pod waits to join, the other voters must
+// form a quorum: both the waiting pod and the voter's new pod may fail to start.
 func (c *cluster) mayPause(s *memberState) bool {
 	k := c.vacant()
 	return k < 0 || !c.above(k) || len(c.healthyBut(s)) >= quorum(len(c.voters))
@@ -151,7 +151,7 @@ func (c *cluster) moveLeader(phase string, from *memberState, why string, same .
 	switch {
 	case len(heirs) > 0:
 	case slices.ContainsFunc(same, func(s *memberState) bool { return s != from }):
-		return nil // all heirs are in same, and the notes about their steps have the cause
+		return nil // all candidates are in same, and the notes about their steps have the cause
 	default:
 		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}

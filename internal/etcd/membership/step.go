@@ -143,7 +143,7 @@ func (c *cluster) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// blocked adds a note with the reason why a requested change waits. Later rules still run.
+// blocked adds to c.waits the reason why a requested change waits. Later rules still run.
 func (c *cluster) blocked(format string, args ...any) []Step {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.waits, text) {
 		c.waits = append(c.waits, text)

@@ -49,7 +49,7 @@ type Want struct {
 	Version string
 	// Path holds the last patches of intermediate minors, such as 3.5.35, in any order.
 	Path []string
-	// Pinned reports whether the spec has only one image, which is of Version.
+	// Pinned reports whether the image in the spec cannot be changed to another version than Version.
 	Pinned bool
 	// PeerURLs are the members' peer URLs, by ordinal, for all ordinals below MaxReplicas.
 	PeerURLs []string

@@ -111,7 +111,7 @@ func (p *pair) step() {
 	}
 }
 
-// answered limits the time of a request to etcd. After 7 s, etcd itself gives up, with an unknown result.
+// answered limits the time of a request to etcd. After 7 s, etcd itself ends the request, with an unknown result.
 const answered = 10 * time.Second
 
 // change requests a change from etcd and makes it in the model. The test fails if etcd accepts a change that the model

@@ -139,9 +139,9 @@ func (t *executor) markClaim(ctx context.Context) error {
 
 // ticket writes a ticket to a pod, after a check that depends on the ticket:
 //
-//   - to seed: nothing may show that a cluster was formed;
-//   - to continue alone: no quorum may answer;
-//   - to join: the member must be a learner that was never started.
+//   - to seed: no cluster was ever formed;
+//   - to continue alone: no quorum answers;
+//   - to join: the member is a learner that was never started.
 func (t *executor) ticket(ctx context.Context) error {
 	switch {
 	case t.Step.Ticket == membership.TicketSeed:

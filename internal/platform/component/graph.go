@@ -113,8 +113,8 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 }
 
 // setKind sets the kind of middleware. For a Redis, etcd or MongoDB outside of the cluster, it also sets another object
-// name: the usual name may still belong to the resource that the operator ran before, until the platform no longer
-// needs it.
+// name: the usual name may still belong to the resource of kind Managed, which stays until the platform no longer needs
+// it.
 func (c *Component) setKind() error {
 	switch {
 	case c.Redis != nil && c.Redis.Kind != "":
@@ -195,9 +195,9 @@ func checkNames(components []Component) error {
 	return nil
 }
 
-// connect sets the edges of each component: services of the product depend on all middleware, then follow the edges of
-// the table, and then the user's edges. An edge of the table to an undeclared component is dropped. A user's edge to an
-// undeclared component is an error.
+// connect sets the edges of each component: from services of the product to all middleware, the edges in the table, and
+// the user's edges. An edge of the table to an undeclared component is dropped. A user's edge to an undeclared component
+// is an error.
 func connect(components []Component) error {
 	isDeclared := func(name dsv1.ComponentName) bool {
 		return slices.ContainsFunc(components, func(c Component) bool { return c.Name == name })

@@ -44,8 +44,8 @@ func incompressible(random *rand.Rand, size int) string {
 	return string(text)
 }
 
-// A spec that changes repeatedly needs no more memory than a spec that has changed once, whether it is planned or
-// refused. The memory for many deleted DataServices does not exceed the limits.
+// However often a spec changes, it needs the memory of only one change, whether the spec is planned or refused. The
+// memory for many deleted DataServices does not exceed the limits.
 func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")

@@ -76,8 +76,8 @@ func TestSchedulesOfBackups(t *testing.T) {
 	}
 }
 
-// mistake checks that the values of component a cannot be built, with this message. If the message is empty, they must
-// be built.
+// mistake checks that the values of the component named "a" cannot be built, with this message. If the message is empty,
+// they must be built.
 func mistake(t *testing.T, spec, name, message string) {
 	t.Helper()
 	mistakeOf(t, "a", spec, name, message)
