@@ -104,12 +104,13 @@ bind * -::*
 dir "/data"
 cluster-announce-ip 10.0.0.1
 cluster-announce-hostname cache-0-0.cache-headless.data.svc
-syslog-ident used=/linked=
+syslog-ident used=
 aof-load-truncated no
 requirepass "a\"b\\c"
 masteruser "replica:data/cache-0"
 masterauth "a\"b\\c"
 user replica:data/cache-0 off resetkeys resetchannels -@all +psync +sync +replconf +ping ">a\"b\\c"
+user d3os-marks off resetkeys resetchannels -@all
 `)
 	for env, want := range map[string]string{"POD_IP=127.0.0.9": "bind 127.0.0.9\n", "SHARED_FOLDER=cache": `dir "/shared/cache/cache-0-0"`} {
 		out, err := p.run("start.sh", env)
@@ -225,11 +226,11 @@ func TestKeptFiles(t *testing.T) {
 		file, ident string
 		bytes       int
 	}{
-		"small":               {"data/nodes.conf.damaged", "used=/linked=", 100},
-		"damaged":             {"data/appendonlydir.damaged-2/appendonly.aof.1.incr.aof", "used=/kept=2/linked=", 2 << 20},
-		"of the past":         {"data/appendonly.aof.of-the-past", "used=/kept=2/linked=", 2 << 20},
-		"set aside just now":  {"data/dump.rdb", "used=/kept=2/linked=", 2 << 20},
-		"data of this server": {"data/appendonly.aof", "used=/linked=", 2 << 20},
+		"small":               {"data/nodes.conf.damaged", "used=", 100},
+		"damaged":             {"data/appendonlydir.damaged-2/appendonly.aof.1.incr.aof", "used=/kept=2", 2 << 20},
+		"of the past":         {"data/appendonly.aof.of-the-past", "used=/kept=2", 2 << 20},
+		"set aside just now":  {"data/dump.rdb", "used=/kept=2", 2 << 20},
+		"data of this server": {"data/appendonly.aof", "used=", 2 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -268,96 +269,190 @@ func TestReplicasOfANewNode(t *testing.T) {
 	}
 }
 
-// All pods of a cluster restart long after a master's volume was last in use. The replica's record of their link shows whether storage has
-// restored the volume to an older state. Without an answer, no replica may copy, also after the next restart.
+const (
+	redisNode, redisReplica, redisOther = "8747969ea367d8323671d14aa89dcb40c9c6cd24", "45c59b1ff70b16032914a7e9b939b6438eb38ff2", "9f1b1d0f7b4b1c0d2a3e4f5061728394a5b6c7d8"
+	redisNow                            = 1_700_000_000
+)
+
+// seconds returns the text of a file with a time.
+func seconds(n int) string { return fmt.Sprintln(redisNow + n) }
+
+// master writes the volume of a master with all slots, or half of them next to another master, and a clock that is slow to answer.
+func (p *redisPod) master(hasReplica bool) {
+	p.Helper()
+	nodes := redisNode + " 10.0.0.1:6379@16379,cache-0-0.svc myself,master - 0 0 1 connected 0-8000\n" +
+		redisOther + " 10.0.0.3:6379@16379,cache-1-0.svc master - 0 0 2 connected 8001-16383\n"
+	if hasReplica {
+		nodes += redisReplica + " 10.0.0.2:6379@16379,cache-0-1.svc slave " + redisNode + " 0 0 1 connected\n"
+	}
+	p.write("data/nodes.conf", nodes)
+	p.write("data/appendonly.aof", "")
+	p.write("clock", fmt.Sprint(redisNow))
+	// Each query of the time takes five seconds.
+	p.write("bin/date", "#!/bin/sh\n[ $1 = +%s ] || exec /bin/date \"$@\"\necho $(($(cat "+p.root+"/clock) + 5)) >"+p.root+"/clock.new\n"+
+		"mv "+p.root+"/clock.new "+p.root+"/clock\ncat "+p.root+"/clock\n")
+	p.write("bin/sleep", "#!/bin/sh\n")
+}
+
+// All pods of a cluster restart. The replica's note shows whether storage has put the volume of its master back, by seconds or by hours, and
+// whatever the clocks say. Without an answer, no replica may copy, also after the next restart.
 func TestVolumePutBack(t *testing.T) {
 	t.Parallel()
-	const me, replica, now = "8747969ea367d8323671d14aa89dcb40c9c6cd24", "45c59b1ff70b16032914a7e9b939b6438eb38ff2", 1_700_000_000
-	seconds := func(n int) string { return fmt.Sprintln(now + n) }
 	for name, c := range map[string]struct {
-		alive, unproven, linked string // the record on the volume, and the answer of the replica
-		ident, admits           string // empty if the server does not start
+		alive, unproven, mark string // the volume
+		seen                  string // the note of the replica; empty if it does not answer
+		used, admits          string // empty if the server does not start
 	}{
-		"its replica had its link later":           {seconds(-600), "", seconds(-470), "", ""},
-		"its replica had its link to the end":      {seconds(-600), "", seconds(-590), "used=/linked=", "on"},
-		"the last probe came late":                 {seconds(-600), "", seconds(-490), "used=/linked=", "on"},
-		"its replica had no link at the end":       {seconds(-600), "", seconds(-9000), "used=/linked=", "on"},
-		"its replica has noted nothing":            {seconds(-600), "", "\n", "used=/linked=", "on"},
-		"its replica does not answer":              {seconds(-600), "", "", "used=1699999400/linked=", "off"},
-		"it was away for a moment":                 {seconds(-20), "", "", "used=/linked=", "on"},
-		"it restarts without a proof":              {seconds(-20), seconds(-600), "", "used=1699999400/linked=", "off"},
-		"it restarts, and its replica proves it":   {seconds(-20), seconds(-600), seconds(-590), "used=/linked=", "on"},
-		"it restarts, and its replica convicts it": {seconds(-20), seconds(-600), seconds(-470), "", ""},
+		"put back by twenty seconds":               {seconds(-20), "", seconds(-20), seconds(-10), "", ""},
+		"put back by a minute":                     {seconds(-60), "", seconds(-60), seconds(-5), "", ""},
+		"put back by hours, in a long absence":     {seconds(-9000), "", seconds(-9000), seconds(-600), "", ""},
+		"put back to before its first mark":        {seconds(-60), "", "", seconds(-5), "", ""},
+		"put back, and its clock was fast":         {seconds(900), "", seconds(900), seconds(901), "", ""},
+		"its replica has noted its last mark":      {seconds(-5), "", seconds(-5), seconds(-5), "", "on"},
+		"its replica has noted the mark before":    {seconds(-5), "", seconds(-5), seconds(-15), "", "on"},
+		"its replica had no link at the end":       {seconds(-600), "", seconds(-600), seconds(-9000), "", "on"},
+		"its replica has noted nothing":            {seconds(-600), "", seconds(-600), "none", "", "on"},
+		"neither has noted anything":               {seconds(-600), "", "", "none", "", "on"},
+		"its replica does not answer":              {seconds(-602), "", seconds(-600), "", "1699999400", "off"},
+		"it was away for a moment":                 {seconds(-20), "", seconds(-20), "", "1699999980", "off"},
+		"it has no mark":                           {seconds(-600), "", "", "", "1699999400", "off"},
+		"it restarts without a proof":              {seconds(-20), seconds(-602), seconds(-600), "", "1699999400", "off"},
+		"it restarts, and its replica proves it":   {seconds(-20), seconds(-602), seconds(-600), seconds(-600), "", "on"},
+		"it restarts, and its replica convicts it": {seconds(-20), seconds(-602), seconds(-600), seconds(-590), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newRedisPod(t)
-			p.write("data/nodes.conf", me+" 10.0.0.1:6379@16379,cache-0-0.svc myself,master - 0 0 1 connected 0-16383\n"+
-				replica+" 10.0.0.2:6379@16379,cache-0-1.svc slave "+me+" 0 0 1 connected\n")
-			p.write("data/appendonly.aof", "")
+			p.master(true)
 			p.write("data/alive", c.alive)
-			if c.unproven != "" {
-				p.write("data/unproven", c.unproven)
+			for file, text := range map[string]string{"unproven": c.unproven, "mark": c.mark} {
+				if text != "" {
+					p.write("data/"+file, text)
+				}
 			}
-			p.write("clock", fmt.Sprint(now))
-			// Each query of the time takes five seconds.
-			p.write("bin/date", "#!/bin/sh\n[ $1 = +%s ] || exec /bin/date \"$@\"\necho $(($(cat "+p.root+"/clock) + 5)) >"+p.root+"/clock.new\n"+
-				"mv "+p.root+"/clock.new "+p.root+"/clock\ncat "+p.root+"/clock\n")
-			p.write("bin/sleep", "#!/bin/sh\n")
-			if c.linked != "" { // the replica has another address, and answers under its DNS name
-				p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n*cache-0-1.svc*MYID) echo "+replica+" ;;\n*'INFO server') echo uptime_in_seconds:3 ;;\n"+
-					"*syslog-ident) printf 'syslog-ident\\nused=/linked="+strings.TrimSpace(c.linked)+"\\n' ;;\nesac\n")
+			if c.seen != "" { // the replica has another address, and answers under its DNS name
+				p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n*cache-0-1.svc*MYID) echo "+redisReplica+" ;;\n*cache-0-1.svc*'INFO server') echo uptime_in_seconds:3 ;;\n"+
+					"*cache-0-1.svc*GETUSER*) printf 'flags\\noff\\nkeys\\n~own:"+redisReplica+"=9999999999 ~seen:"+redisNode+"="+strings.TrimSpace(strings.Replace(c.seen, "none", "", 1))+
+					"\\nchannels\\n\\n' ;;\n*) echo 'Could not connect to Redis' ;;\nesac\n")
 			} else {
 				p.write("bin/redis-cli", "#!/bin/sh\necho 'Could not connect to Redis'\n")
 			}
 			out, err := p.run("start.sh")
-			if c.ident == "" {
+			if c.admits == "" {
 				assert.ErrorContains(t, err, "exit status 67")
 				assert.Assert(t, cmp.Contains(out, "DataOutdated: this volume was last in use at"))
 				return
 			}
 			assert.NilError(t, err, out)
-			assert.Assert(t, cmp.Contains(out, "\nsyslog-ident "+c.ident+"\n"))
+			assert.Assert(t, cmp.Contains(out, "\nsyslog-ident used="+c.used+"\n"))
 			assert.Assert(t, cmp.Contains(out, "user replica:data/cache-0 "+c.admits+" "))
 			assert.Equal(t, p.has("data/unproven"), c.admits == "off")
-			if c.admits == "off" {
-				assert.Equal(t, p.read("data/unproven"), seconds(-600))
+			if c.unproven != "" && c.admits == "off" {
+				assert.Equal(t, p.read("data/unproven"), c.unproven)
 			}
 		})
 	}
 }
 
-// A replica records the time up to which it had its link, and reports this time at its next start. A master that admits replicas again has compared
-// these times.
-func TestNotesOfTheProbe(t *testing.T) {
+// A master without a replica does not wait for other masters, which may wait for this one. The probe admits replicas when the master that
+// notes its marks has no later one; until then it makes no mark.
+func TestVolumePutBackWithoutReplica(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		info, user       string
-		linked, unproven bool // the notes that the probe writes
+		seen           string // the note of the other master
+		starts, proven bool
 	}{
-		"a replica":                 {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:0\r\n`, "off", true, false},
-		"a replica that is copying": {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:1\r\n`, "on", false, false},
-		"a replica without a link":  {`role:slave\r\nmaster_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\nmaster_sync_in_progress:0\r\n`, "on", false, false},
-		"a master":                  {`role:master\r\nconnected_slaves:0\r\n`, "on", false, false},
-		"a master without replicas": {`role:master\r\nconnected_slaves:0\r\n`, "off", false, true},
-		"a server that refuses":     {`ERR max number of clients reached`, "off", false, true},
+		"the other does not answer at the start": {"", true, false},
+		"the other has the last mark":            {seconds(-600), true, true},
+		"the other has noted nothing":            {"none", true, true},
+		"the other has a later mark":             {seconds(-590), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newRedisPod(t)
-			p.write("data/unproven", "1600000000\n")
+			p.master(false)
+			p.write("data/alive", seconds(-600))
+			p.write("data/mark", seconds(-600))
+			silent, answers := "#!/bin/sh\necho 'Could not connect to Redis'\n", "#!/bin/sh\necho \"$*\" >>"+p.root+"/asked\ncase \"$*\" in\n*10.0.0.3*MYID) echo "+redisOther+" ;;\n"+
+				"*10.0.0.3*GETUSER*) printf 'keys\\n~own:"+redisOther+"=1600000000 ~seen:"+redisNode+"="+strings.TrimSpace(strings.Replace(c.seen, "none", "", 1))+"\\n' ;;\n"+
+				"*10.0.0.3*) ;;\n*'INFO replication') echo role:master ;;\n*SETUSER*) echo OK ;;\nesac\n"
+			p.write("bin/redis-cli", silent)
+			out, err := p.run("start.sh")
+			assert.NilError(t, err, out)
+			assert.Assert(t, cmp.Contains(out, "\nsyslog-ident used=1699999400\n"))
+			assert.Assert(t, p.has("data/unproven"))
+			if c.seen != "" {
+				p.write("bin/redis-cli", answers)
+			}
+			for range 2 { // the second run makes the next mark
+				out, err = p.run("alive.sh")
+				assert.Equal(t, err == nil, c.seen != "", out)
+			}
+			assert.Equal(t, !p.has("data/unproven"), c.proven)
+			assert.Equal(t, p.read("data/mark") > seconds(-600), c.proven)
+			if c.proven {
+				assert.Assert(t, cmp.Contains(p.read("asked"), "ACL SETUSER replica:data/cache-0 on"))
+			}
+			out, err = p.run("start.sh")
+			assert.Equal(t, err == nil, c.starts, out)
+		})
+	}
+}
+
+// The probe of a master writes a mark that only grows, and shows it after the disk has it. The probe of a linked replica notes its master's
+// mark. The notes are in the configuration of the next start.
+func TestNotesOfTheProbe(t *testing.T) {
+	t.Parallel()
+	const up = `role:slave\r\nmaster_host:10.0.0.3\r\nmaster_port:6379\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\n`
+	note := "seen:" + redisOther + "=1600000009"
+	for name, c := range map[string]struct {
+		info, mark, full string
+		wantMark, shows  string
+	}{
+		"a replica":                 {up, "", "", "", "~" + note},
+		"a replica that is copying": {strings.Replace(up, "progress:0", "progress:1", 1), "", "", "", ""},
+		"a replica without a link":  {strings.Replace(up, ":up", ":down", 1), "", "", "", ""},
+		"a master":                  {`role:master\r\n`, "", "", seconds(0), "~own:" + redisNode + "=1700000000 ~" + note},
+		"a master with a mark":      {`role:master\r\n`, seconds(-10), "", seconds(0), "~own:" + redisNode + "=1700000000 ~" + note},
+		"its clock was put back":    {`role:master\r\n`, seconds(600), "", seconds(601), "~own:" + redisNode + "=1700000601 ~" + note},
+		"its disk fails":            {`role:master\r\n`, seconds(-10), "full", seconds(-10), ""},
+		"a server that refuses":     {`ERR max number of clients reached`, "", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			p.master(true)
+			if strings.HasPrefix(c.info, "role:slave") {
+				p.write("data/nodes.conf", redisNode+" 10.0.0.1:6379@16379,cache-0-0.svc myself,slave "+redisOther+" 0 0 1 connected\n"+
+					redisOther+" 10.0.0.3:6379@16379,cache-1-0.svc master - 0 0 2 connected 0-16383\n")
+			}
+			if c.mark != "" {
+				p.write("data/mark", c.mark)
+			}
+			if c.full != "" {
+				p.write("bin/dd", "#!/bin/sh\nexit 1\n")
+			}
 			p.write("bin/date", "#!/bin/sh\necho 1700000000\n")
-			p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n*GETUSER*) printf 'flags\\n"+c.user+"\\npasswords\\n' ;;\n*) printf '"+c.info+"' ;;\nesac\n")
+			p.write("bin/redis-cli", "#!/bin/sh\necho \"$*\" >>"+p.root+"/asked\ncase \"$*\" in\n*10.0.0.3*GETUSER*) printf 'flags\\noff\\nkeys\\n~own:"+redisOther+"=1600000009 ~seen:"+redisNode+"=5\\n' ;;\n"+
+				"*SETUSER*) echo OK ;;\n*) printf '"+c.info+"' ;;\nesac\n")
 			out, err := p.run("alive.sh")
 			assert.NilError(t, err, out)
 			assert.Equal(t, p.read("data/alive"), "1700000000\n")
-			assert.Equal(t, p.has("data/unproven"), c.unproven)
-			assert.Equal(t, p.has("data/linked"), c.linked)
+			if c.wantMark != "" {
+				assert.Equal(t, p.read("data/mark"), c.wantMark)
+			} else {
+				assert.Assert(t, !p.has("data/mark"))
+			}
+			_, shown, _ := strings.Cut(p.read("asked"), "ACL SETUSER d3os-marks reset ")
+			assert.Equal(t, strings.TrimSpace(shown), c.shows)
+			assert.NilError(t, os.RemoveAll(filepath.Join(p.root, "data/alive"))) // no node is queried
 			out, err = p.run("start.sh")
 			assert.NilError(t, err, out)
-			if c.linked {
-				assert.Assert(t, cmp.Contains(out, "\nsyslog-ident used=/linked=1699999996\n"))
+			own, want := "user d3os-marks off resetkeys resetchannels -@all", ""
+			if c.shows != "" {
+				want = " ~" + note
 			}
+			assert.Assert(t, cmp.Contains(out, own+want+"\n"))
 		})
 	}
 }

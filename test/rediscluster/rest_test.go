@@ -48,10 +48,12 @@ func (s *scene) asked(pod string) map[string]int {
 	return nil
 }
 
-// harmless are the commands that servers get at rest: reads of the operator, of probes and of the test, and commands of replicas.
+// harmless are the commands that servers get at rest: reads of the operator and of the test, commands of replicas, and
+// commands of probes, which also show and note marks.
 var harmless = map[string]bool{
 	"cluster|myid": true, "cluster|nodes": true, "cluster|info": true, "info": true, "time": true, "config|get": true, "hello": true,
 	"ping": true, "replconf": true, "auth": true, "config|resetstat": true, "select": true, "command": true, "command|docs": true, "psync": true,
+	"acl|getuser": true, "acl|setuser": true,
 }
 
 // At rest the operator sends no request to the API server. It reads from each server every 30 seconds, and writes nothing. A new operator

@@ -111,6 +111,7 @@ func TestStepsAreRefused(t *testing.T) {
 		{"forgetting an owner", topology.Step{Action: topology.ActionForget, ID: master.ID, On: []topology.Place{second, third}}, "owns slots"},
 		{"deletion of the pod of an owner", topology.Step{Action: topology.ActionDeletePod, Node: second}, "owns slots"},
 		{"replica of another shard", topology.Step{Action: topology.ActionReplicate, Node: replica, Target: second}, "do not belong to one shard"},
+		{"admission of another start", topology.Step{Action: topology.ActionAdmit, Node: second, Target: second, Proof: topology.Proof{Run: "of-another-start"}}, "has restarted"},
 		{"reset of a copy, and some slots have no owner", topology.Step{Action: topology.ActionReset, Node: replica, On: []topology.Place{second, third}}, "keeps its keys"},
 		{"replica of a replica", topology.Step{Action: topology.ActionReplicate, Node: third, Target: replica}, "not a master"},
 		{"a slot of another master", move(master, second, s.owned()[2].Minus(opened).First(1), third), "does not own"},

@@ -38,11 +38,12 @@ password=$secret
 # Probes call these functions every few seconds in each pod. So a query starts only two processes, and field starts
 # none.
 
-# ask PASSWORD HOST PORT COMMAND...: sends a command to a server, waits five seconds at most, and sets $answer.
+# ask PASSWORD HOST PORT COMMAND...: sends a command to a server, waits $patience seconds at most, and sets $answer.
+patience=5
 ask() {
 	secret=$1 server=$2 port=$3
 	shift 3
-	answer=$(REDISCLI_AUTH=$secret timeout 5 redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1) || :
+	answer=$(REDISCLI_AUTH=$secret timeout "$patience" redis-cli -h "$server" -p "$port" --no-auth-warning "$@" 2>&1) || :
 }
 
 # redis HOST PORT COMMAND...: sends a command to a server, and sets $answer. After a change of the Secret, servers still
@@ -62,18 +63,115 @@ redis() {
 # in_use: writes the present time to the volume: its server runs now.
 in_use() { date +%s >"$data/alive" || :; }
 
-# in_step ANSWER: if this server is a replica that has all data of its master, writes the time of the last contact with
-# the master to the volume. ANSWER is the answer to INFO replication.
-in_step() {
-	field role "$1"
-	[ "$value" = slave ] || return 0
+# A mark is a number that a master writes to its volume every ten seconds. It only grows. Other nodes see the mark after
+# the disk has it, and note it on their volumes. So if a note is above the mark of the volume itself, storage has put the
+# volume back to an earlier state: see of_the_past. No clock of another node is compared.
+#
+# Servers pass marks in the key patterns of this user, who may run no command: own:ID=MARK has the mark of the server's
+# own volume, and seen:ID=MARK the mark of another volume that the server has noted.
+marks=d3os-marks
+
+# store FILE TEXT: replaces the text of a file of the volume, and waits until the disk has it. All texts of a file have
+# the same length, so a full disk or a crash leaves the former text.
+store() { printf '%s\n' "$2" | dd of="$data/$1" conv=notrunc,fsync 2>/dev/null; }
+
+# stored FILE PATTERN: prints the text of a file of the volume if it matches the pattern.
+stored() { grep -x "$2" "$data/$1" 2>/dev/null || :; }
+
+# read_mark: sets $mark to the mark of this volume; 0 if it has none.
+read_mark() {
+	mark=$(stored mark '[0-9]*')
+	mark=${mark:-0}
+}
+
+# read_seen: sets $seen to the note of another volume's mark, as ID=MARK; empty if there is none.
+read_seen() { seen=$(stored seen '[0-9a-f]*=[0-9][0-9]*'); }
+
+# own_slots: sets $id to the id of this node if it is a master with slots; otherwise empty.
+own_slots() { id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself,master.* connected [0-9].*/\1/p' "$data/nodes.conf" 2>/dev/null) || :; }
+
+# see HOST PORT [ID]: notes the mark of another server's volume. With an ID, it notes only the mark of that node.
+see() {
+	patience=2 # two servers must answer within the time limit of the probe
+	redis "$1" "$2" ACL GETUSER "$marks"
+	patience=5
+	case $answer in *own:*) ;; *) return 0 ;; esac
+	seen=${answer##*own:}
+	seen=${seen%%[!0-9a-f=]*}
+	case ${seen#*=} in '' | *[!0-9]*) return 0 ;; esac
+	[ -z "${3:-}" ] || [ "${seen%=*}" = "$3" ] || return 0
+	store seen "$seen"
+}
+
+# publish [ID=MARK]: shows the note of this volume, and the mark of the volume itself, to other nodes.
+publish() {
+	read_seen
+	own ACL SETUSER "$marks" reset ${1:+"~own:$1"} ${seen:+"~seen:$seen"}
+}
+
+# see_master ANSWER: if this server is linked to its master, notes the mark of the master's volume. ANSWER is the answer
+# to INFO replication.
+see_master() {
 	field master_link_status "$1"
 	[ "$value" = up ] || return 0
 	field master_sync_in_progress "$1"
 	[ "$value" = 0 ] || return 0
-	field master_last_io_seconds_ago "$1"
-	case $value in '' | *[!0-9]*) return 0 ;; esac
-	echo $(($(date +%s) - value)) >"$data/linked" || :
+	host=${1##*master_host:}
+	host=${host%%[!0-9A-Za-z.:]*}
+	field master_port "$1"
+	see "$host" "$value"
+	publish
+}
+
+# make_mark: writes the next mark to the volume of a master with slots: the present time, or the former mark plus 1 if
+# the clock was put back. It also notes the mark of the next master, by id, because a shard may have no replica.
+make_mark() {
+	own_slots
+	[ -n "$id" ] || return 0
+	# shellcheck disable=SC2046 # an id, an address and a port
+	set -- $(neighbor)
+	[ $# != 3 ] || see "$2" "$3" "$1"
+	read_mark
+	next=$(date +%s)
+	[ "$next" -gt "$mark" ] || next=$((mark + 1))
+	! store mark "$next" || publish "$id=$next"
+}
+
+# neighbor [-r]: prints the node id, the address and the port of the next master with slots, by id; with -r, of the
+# previous one. It prints nothing if no other master has slots.
+neighbor() {
+	all=$(sed -n 's/^\([0-9a-f]*\) \([^ ]*\):\([0-9]*\)@[^ ]* [^ ]*master[^ ]* - [0-9]* [0-9]* [0-9]* [a-z]* [0-9].*/\1 \2 \3/p' "$data/nodes.conf" | sort ${1:+"$1"})
+	printf '%s\n' "$all" "$all" | sed -n "/^$id /{n;/^$id /!p;q;}"
+}
+
+# noted_in ANSWER: sets $noted to the mark of this volume in the notes of another node; 0 if they have none.
+noted_in() {
+	noted=0
+	case $1 in *"seen:$id="*) ;; *) return 0 ;; esac
+	noted=${1##*"seen:$id="}
+	noted=${noted%%[!0-9]*}
+	noted=${noted:-0}
+}
+
+# prove_alone: admits replicas after a start without a proof, if this shard has none yet and the node that notes the
+# marks of this volume answers without a later mark. The operator does this for a shard with replicas.
+prove_alone() {
+	own_slots
+	[ -n "$id" ] && ! grep -q " [^ ]*slave[^ ]* $id " "$data/nodes.conf" || return 0
+	# shellcheck disable=SC2046 # an id, an address and a port
+	set -- $(neighbor -r)
+	[ $# = 3 ] || return 0
+	patience=2
+	redis "$2" "$3" CLUSTER MYID
+	called=$answer
+	redis "$2" "$3" ACL GETUSER "$marks"
+	patience=5
+	[ "$called" = "$1" ] || return 0
+	noted_in "$answer"
+	read_mark
+	[ "$noted" -le "$mark" ] || return 0
+	own ACL SETUSER "replica:$POD_NAMESPACE/${POD_NAME%-*}" on
+	[ "$answer" != OK ] || rm -f "$data/unproven"
 }
 
 # own COMMAND...: sends a command to the server of this pod, and sets $answer.

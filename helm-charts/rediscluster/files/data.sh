@@ -112,13 +112,18 @@ If none does: restore the volume; or cut the file off with redis-check-aof --fix
 	aside appendonly.aof damaged
 }
 
-# of_the_past: reports whether other nodes had contact with this master some time after its volume was last in use. If
-# so, storage has restored the volume to an earlier state, and the replicas have the later writes. The liveness probe
-# writes the time to the file alive every ten seconds, and a server that no probe reaches is killed after a minute. So
-# two minutes are proof. Half a minute is sufficient if a replica had its link until the last contact: it has all
-# writes, and takes over. If the file alive is empty, its modification time is the time of the last start, and only a
-# replica that had its link is proof. Without the file, no node is queried. If no node had contact, because all have
-# restarted, the notes of the replicas decide: outlived.
+# of_the_past: reports whether storage has put the volume of this master back to an earlier state. It is certain if
+# another node has noted a later mark of this volume: make_mark. Notes cover all but the last 20 seconds before the
+# server ended, and also volumes that were put back while all nodes restarted.
+#
+# Times are a second proof, for nodes without a note: other nodes had contact with this master some time after its
+# volume was last in use. The liveness probe writes the time to the file alive every ten seconds, and a server that no
+# probe reaches is killed after a minute. So two minutes are proof. Half a minute is sufficient if a replica had its
+# link until the last contact: it has all writes, and takes over. If the file alive is empty, its modification time is
+# the time of the last start, and only a replica that had its link is proof. Without the file, no node is queried.
+#
+# If no node had contact, because all have restarted, outlived waits for the notes of the replicas. A master without a
+# replica does not wait: prove_alone.
 of_the_past() {
 	[ -e "$data/alive" ] || return 1
 	least=30
@@ -127,16 +132,17 @@ of_the_past() {
 	# After a start without a proof, the file unproven has the time of last use: later times in alive prove nothing.
 	! grep -qx '[0-9][0-9]*' "$data/unproven" 2>/dev/null || IFS= read -r used <"$data/unproven"
 	now=$(date +%s)
-	[ $((now - used)) -gt "$least" ] || return 1
-	id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself,master.* connected [0-9].*/\1/p' "$data/nodes.conf" 2>/dev/null)
+	own_slots
 	[ -n "$id" ] || return 1
+	read_mark
 	asked=0 proven=''
 	copies=$(peers "[^ ]*slave[^ ]* $id")
-	for peer in $copies $(peers "[^ ]*master[^ ]* -"); do
+	for peer in $copies $(witnesses); do
 		# A server that does not answer takes five seconds.
 		asked=$((asked + 1))
 		[ "$asked" -le 6 ] || break
-		is_member "$peer" || continue
+		noted "$peer" || continue
+		! put_back || return 0
 		redis "$peer" 6379 INFO server
 		field uptime_in_seconds "$answer"
 		case $value in '' | *[!0-9]*) continue ;; esac
@@ -149,25 +155,52 @@ of_the_past() {
 		if [ $((heard - used)) -gt "$least" ] && had_link "$peer" "$heard"; then return 0; fi
 		[ $((heard - used)) -gt "$least" ] || proven=yes
 	done
-	[ -n "$proven" ] || [ -z "$copies" ] || ! outlived || return 0
+	if [ -n "$proven" ]; then
+		:
+	elif [ -n "$copies" ]; then
+		! outlived || return 0
+	elif [ "$mark" != 0 ] && [ -n "$(witnesses)" ]; then
+		doubt # the other masters may wait for this one: alive.sh queries them
+	fi
 	[ -n "$unproven" ] || rm -f "$data/unproven"
 	return 1
 }
 
-# outlived: reports whether a replica has noted a link to this master more than two minutes after the volume was last in
-# use. A shorter time is no proof: no replica would take over, so a late probe must not prevent the start. outlived
-# queries the replicas for up to half a minute. If a replica does not answer, and no other replica had its link until
-# the volume was last in use, it sets $unproven. This server then admits no replica, and the operator compares the notes
-# when it reaches both.
+# noted HOST...: queries a node at each of its addresses, and sets $noted to the mark of this volume that the node has
+# noted; 0 if it has noted none. It fails if the node does not answer. A node that still reads its data shows a note.
+noted() {
+	for peer; do
+		patience=2
+		redis "$peer" 6379 ACL GETUSER "$marks"
+		patience=5
+		noted_in "$answer"
+		[ "$noted" = 0 ] || return 0
+		case $answer in '' | *"Could not connect"*) continue ;; esac
+		! is_member "$peer" || return 0
+	done
+	return 1
+}
+
+# put_back: reports whether the node that was queried has noted a later mark than the volume has.
+put_back() {
+	[ "$noted" -gt "$mark" ] || return 1
+	[ "$mark" = 0 ] || used=$mark
+	heard=$noted
+}
+
+# outlived: reports whether a replica has noted a later mark than the volume has. It queries the replicas for up to half
+# a minute, or for ten seconds after a short absence. If a replica does not answer, and no other replica has noted a
+# mark of the last half minute, it calls doubt. This server then admits no replica, and the operator compares the
+# notes when it reaches both.
 outlived() {
 	until=$((now + 30))
+	[ $((now - used)) -gt "$least" ] || until=$((now + 10))
 	while :; do
 		silent=
 		while read -r address host; do
 			noted "$address" ${host:+"$host"} || { silent=yes; continue; }
-			heard=$noted
-			[ $((noted - used)) -le 120 ] || return 0
-			[ $((used - noted)) -gt 120 ] || return 1
+			! put_back || return 0
+			[ "$noted" = 0 ] || [ $((mark - noted)) -gt 30 ] || return 1
 		done <<-END
 			$copies
 		END
@@ -175,23 +208,16 @@ outlived() {
 		[ "$(date +%s)" -lt "$until" ] || break
 		sleep 1
 	done
-	unproven=yes
-	echo "$used" >"$data/unproven"
-	echo "no node shows that this volume is the present one: no replica copies from it until the operator has compared them" >&2
+	doubt
 	return 1
 }
 
-# noted HOST...: queries a replica at each of its addresses, and sets $noted to the time of its last link to its master,
-# as its volume had it when the replica started; 0 if the volume had none. It fails if the replica does not answer.
-noted() {
-	for peer; do
-		is_member "$peer" || continue
-		redis "$peer" 6379 CONFIG GET syslog-ident
-		noted=${answer##*linked=}
-		case $noted in "" | *[!0-9]*) noted=0 ;; esac
-		return 0
-	done
-	return 1
+# doubt: notes that no node has shown that the volume is the present one.
+doubt() {
+	unproven=yes
+	echo "$used" >"$data/unproven"
+	[ "$mark" = 0 ] || used=$mark # the operator compares it
+	echo "no node shows that this volume is the present one: no replica copies from it until the operator has compared them" >&2
 }
 
 # had_link HOST SECONDS: reports whether a replica of this server had its link until a time. The link may have ended up
@@ -225,8 +251,17 @@ what it has; or annotate accept-data-loss with its node id ${id:-}"
 at() { date -u -d "@$1" '+%Y-%m-%d %H:%M:%S' 2>/dev/null || echo "$1"; }
 
 # peers EXPRESSION: prints the address and the name of each other node whose flags and master match the expression.
-peers() {
-	grep "^[0-9a-f]* [^ ]* $1 " "$data/nodes.conf" | sed -n '/myself/d; s/^[0-9a-f]* \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2/p'
+peers() { grep "^[0-9a-f]* [^ ]* $1 " "$data/nodes.conf" | names; }
+
+# names: prints the address and the name of each other node in lines of nodes.conf.
+names() { sed -n '/myself/d; s/^[0-9a-f]* \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2/p'; }
+
+# witnesses: prints the address and the name of each other master. The first notes the marks of this volume: make_mark.
+witnesses() {
+	{
+		echo
+		for _ in 1 2; do grep '^[0-9a-f]* [^ ]* [^ ]*master[^ ]* - ' "$data/nodes.conf" | sort -r; done
+	} | sed "1,/^$id /d" | sed "/^$id /,\$d" | names
 }
 
 # is_member HOST: reports whether another node of the cluster answers there.

@@ -25,8 +25,6 @@ done
 # Storage has restored the volume of a master to an earlier state while its server did not run.
 if has_data && of_the_past; then outdated; fi
 
-linked=$(grep -x '[0-9][0-9]*' "$data/linked" 2>/dev/null) || linked=
-
 # The data was deleted while the pod stayed. Replicas find their master by its address, and would delete their data to
 # copy the empty server. So no server starts at this address any more. The operator recognizes this exit code and
 # replaces the pod, and the new pod has another address.
@@ -93,9 +91,8 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	echo "cluster-announce-ip $POD_IP"
 	major=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
 	[ "${major:-0}" -lt 7 ] || echo "cluster-announce-hostname $POD_NAME.$SERVICE.$POD_NAMESPACE.svc"
-	# Redis does not use syslog here: other nodes and the operator read these times and sizes. Older scripts read the
-	# text after linked=.
-	echo "syslog-ident used=${unproven:+$used}${size:+/kept=$size}/linked=$linked"
+	# Redis does not use syslog here: the operator reads this time and this size.
+	echo "syslog-ident used=${unproven:+$used}${size:+/kept=$size}"
 	# The user cannot set this: see examine.
 	echo 'aof-load-truncated no'
 	# Pods may exchange addresses when they restart, and a replica follows an address. So the pods of each shard have a
@@ -103,6 +100,8 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	# refuses the master's replicas.
 	printf 'requirepass "%s"\nmasteruser "%s"\nmasterauth "%s"\n' "$quoted" "$shard" "$quoted"
 	printf 'user %s %s resetkeys resetchannels -@all +psync +sync +replconf +ping ">%s"\n' "$shard" "$(admits)" "$quoted"
+	read_seen
+	printf 'user %s off resetkeys resetchannels -@all%s\n' "$marks" "${seen:+ ~seen:$seen}"
 } >"$run/redis.conf"
 printf '%s' "$password" >"$run/password"
 true >"$data/alive" || :

@@ -108,6 +108,18 @@ func (t *executor) replicate(ctx context.Context) error {
 	return err
 }
 
+// admitAlone enables replication from a master whose volume was put back, after the user has accepted the loss.
+func (t *executor) admitAlone(ctx context.Context) error {
+	links, err := t.proveAll(ctx, t.Step.Node)
+	if err != nil {
+		return err
+	}
+	if err := t.proveStart(ctx); err != nil {
+		return err
+	}
+	return t.admit(ctx, links...)
+}
+
 // admit enables replication between nodes of a shard. The pods of each shard have a separate replication user (start.sh). So if a node of
 // another shard takes over the address of a master, the master's replicas cannot copy from that node. On a new node the user is disabled.
 func (t *executor) admit(ctx context.Context, links ...*link) error {

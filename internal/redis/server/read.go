@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,63 @@ func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes
 	}
 	all.Wait()
 	s.countOpen(ctx, cluster, access, nodes)
+	s.readSeen(ctx, cluster, access, nodes)
 }
+
+// readSeen queries every reached node for the marks of other volumes that it has noted, while a master has started
+// without a proof that its volume is the present one. Then readSeen queries these masters for the marks that they have made since their start.
+// In the other order, a note of a mark that was made in between would wrongly convict the volume.
+func (s *Servers) readSeen(ctx context.Context, cluster string, access Access, nodes []topology.Node) {
+	isDoubted := func(n topology.Node) bool { return n.Reached && n.Closed && !n.Used.IsZero() }
+	if !slices.ContainsFunc(nodes, isDoubted) {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
+	defer cancel()
+	read := func(node *topology.Node, kind string) map[string]time.Time {
+		user, err := s.peer(cluster, access, node.UID, node.IP).client.Do(within, "ACL", "GETUSER", "d3os-marks").Slice()
+		if err != nil && !errors.Is(err, redis.Nil) { // a script without marks has not made the user
+			node.Reached, node.Problem = false, err.Error()
+		}
+		return parseMarks(user, kind)
+	}
+	var noted, made workers.Group
+	for i := range nodes {
+		if nodes[i].Reached {
+			noted.Go(func() { nodes[i].Seen = read(&nodes[i], "seen") })
+		}
+	}
+	noted.Wait()
+	for i := range nodes {
+		if isDoubted(nodes[i]) {
+			made.Go(func() {
+				if own := read(&nodes[i], "own")[nodes[i].ID]; own.After(nodes[i].Used) {
+					nodes[i].Used = own
+				}
+			})
+		}
+	}
+	made.Wait()
+}
+
+// parseMarks reads the marks of a kind in an answer to ACL GETUSER, by node id. Redis 6.2 lists the patterns, and newer versions answer one text.
+func parseMarks(user []any, kind string) map[string]time.Time {
+	all := map[string]time.Time{}
+	for i := 0; i+1 < len(user); i += 2 {
+		if user[i] != "keys" {
+			continue
+		}
+		for _, m := range marks.FindAllStringSubmatch(fmt.Sprint(user[i+1]), -1) {
+			if n, err := strconv.ParseInt(m[3], 10, 64); err == nil && m[1] == kind {
+				all[m[2]] = time.Unix(n, 0)
+			}
+		}
+	}
+	return all
+}
+
+// marks matches a mark in the key patterns of the user d3os-marks.
+var marks = regexp.MustCompile(`\b(own|seen):([0-9a-f]{40})=([0-9]{1,12})\b`)
 
 // countOpen queries every reached master for its number of keys in each slot that is open on any node.
 func (s *Servers) countOpen(ctx context.Context, cluster string, access Access, nodes []topology.Node) {
@@ -217,8 +274,8 @@ func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node
 	return err
 }
 
-// readMarks reads the notes that start.sh made about the volume: the size of kept files, and two times. The times are
-// set only for a master that accepts no replica, or for a replica without a link since its server started.
+// readMarks reads the notes that start.sh made about the volume: the size of kept files, and the last mark. The mark is
+// set only for a master that accepts no replica.
 func readMarks(text string, node *topology.Node) {
 	for mark := range strings.SplitSeq(text, "/") {
 		name, digits, _ := strings.Cut(mark, "=")
@@ -227,11 +284,8 @@ func readMarks(text string, node *topology.Node) {
 		case err != nil || n <= 0:
 		case name == "kept":
 			node.Kept = n
-		case !node.Closed && node.Replication.LinkDown != topology.NeverLinked:
-		case name == "used":
+		case name == "used" && node.Closed:
 			node.Used = time.Unix(n, 0)
-		case name == "linked":
-			node.Linked = time.Unix(n, 0)
 		}
 	}
 }

@@ -45,20 +45,58 @@ func TestReplicaWithoutItsMaster(t *testing.T) {
 	assert.NilError(t, r.take(topology.Step{Action: topology.ActionReset, Mode: topology.ModeConsent, Node: replica.Place}))
 }
 
-// A server reports the notes of start.sh about its volume. The size of kept files is always read, the times only while
-// a decision needs them. The notes of an older start.sh have no size.
+// A server reports the notes of start.sh about its volume. The size of kept files is always read, the mark only while a
+// decision needs it. The notes of an older start.sh have no size.
 func TestMarksOfTheVolume(t *testing.T) {
 	t.Parallel()
-	used, linked := time.Unix(1700000000, 0), time.Unix(1700000100, 0)
+	used := time.Unix(1700000000, 0)
 	for text, c := range map[string]struct{ node, want topology.Node }{
-		"used=/linked=":                             {topology.Node{Closed: true}, topology.Node{Closed: true}},
-		"used=1700000000/linked=1700000100":         {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Linked: linked}},
-		"used=1700000000/kept=12/linked=1700000100": {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Linked: linked, Kept: 12}},
-		"used=1700000000/kept=12/linked=":           {topology.Node{}, topology.Node{Kept: 12}},
-		"kept=x/redis":                              {topology.Node{}, topology.Node{}},
+		"used=":                            {topology.Node{Closed: true}, topology.Node{Closed: true}},
+		"used=1700000000":                  {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used}},
+		"used=1700000000/kept=12":          {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Kept: 12}},
+		"used=1700000000/kept=1/linked=17": {topology.Node{}, topology.Node{Kept: 1}},
+		"kept=x/redis":                     {topology.Node{}, topology.Node{}},
 	} {
 		node := c.node
 		readMarks(text, &node)
 		assert.DeepEqual(t, node, c.want)
 	}
+}
+
+// Marks are in the key patterns of a user: a list in Redis 6.2, one text in newer versions.
+func TestParseMarks(t *testing.T) {
+	t.Parallel()
+	id, other := strings.Repeat("a", 40), strings.Repeat("b", 40)
+	noted, made := map[string]time.Time{id: time.Unix(1700000000, 0)}, map[string]time.Time{other: time.Unix(1700000009, 0)}
+	none := map[string]time.Time{}
+	for _, c := range []struct {
+		keys      any
+		seen, own map[string]time.Time
+	}{
+		{"~own:" + other + "=1700000009 ~seen:" + id + "=1700000000", noted, made},
+		{[]any{"own:" + other + "=1700000009", "seen:" + id + "=1700000000"}, noted, made},
+		{"~own:" + other + "=1700000009", none, made},
+		{"~seen:" + id + "=", none, none},
+		{"", none, none},
+	} {
+		user := []any{"flags", []any{"off"}, "keys", c.keys, "channels", ""}
+		assert.DeepEqual(t, parseMarks(user, "seen"), c.seen)
+		assert.DeepEqual(t, parseMarks(user, "own"), c.own)
+	}
+}
+
+// A master that has made marks since its start, and admits no replica, is compared with its present mark. Otherwise a note
+// of such a mark would convict the volume.
+func TestMarksSinceTheStart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	master := r.start("cache-1-0", "--syslog-ident", "used=1700000000", "--masteruser", "replica:x")
+	r.do(master, "ACL", "SETUSER", "replica:x", "off")
+	r.do(r.nodes[0], "ACL", "SETUSER", "d3os-marks", "reset", "~seen:"+master.ID+"=1700000010")
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	nodes := r.read()
+	assert.DeepEqual(t, nodes[0].Seen, map[string]time.Time{master.ID: at(1700000010)})
+	assert.Equal(t, nodes[1].Used, at(1700000000))
+	r.do(master, "ACL", "SETUSER", "d3os-marks", "reset", "~own:"+master.ID+"=1700000020")
+	assert.Equal(t, r.read()[1].Used, at(1700000020))
 }

@@ -120,7 +120,7 @@ func TestEveryAction(t *testing.T) {
 	s := New(Options{})
 	defer s.Close()
 	for _, action := range []topology.Action{
-		topology.ActionSetEpoch, topology.ActionBumpEpoch, topology.ActionMeet, topology.ActionAddSlots, topology.ActionReplicate, topology.ActionReset, topology.ActionFailover,
+		topology.ActionSetEpoch, topology.ActionBumpEpoch, topology.ActionMeet, topology.ActionAddSlots, topology.ActionReplicate, topology.ActionAdmit, topology.ActionReset, topology.ActionFailover,
 		topology.ActionMoveSlots, topology.ActionMarkSlot, topology.ActionFlush, topology.ActionFunctions, topology.ActionConfigure,
 	} {
 		err := s.Take(t.Context(), Request{Step: topology.Step{Action: action, Slots: topology.SlotSet{{From: 1, To: 1}}, Settings: map[string]string{"a": "b"}}})

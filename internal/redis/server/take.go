@@ -83,6 +83,7 @@ func (t *executor) take(ctx context.Context) error {
 		topology.ActionMeet:       t.meet,
 		topology.ActionAddSlots:   t.addSlots,
 		topology.ActionReplicate:  t.replicate,
+		topology.ActionAdmit:      t.admitAlone,
 		topology.ActionForget:     t.forget,
 		topology.ActionReset:      t.reset,
 		topology.ActionFailover:   t.failover,

@@ -169,22 +169,22 @@ func TestConsent(t *testing.T) {
 	})
 }
 
-// closedSince restarts a-1-0 like doubtful, and a-1-0 accepts no replica. used is the time since the volume of a-1-0
-// was last in use, linked the time since a-1-1 lost its link.
-func closedSince(keys int64, used, linked time.Duration) edit {
+// closedSince restarts a-1-0 like doubtful, and a-1-0 accepts no replica. used is the time since the last mark of the
+// volume of a-1-0, seen the time since the mark that a-1-1 has noted.
+func closedSince(keys int64, used, seen time.Duration) edit {
 	return func(s *scene) {
 		s.doubtful(keys)
 		n := s.node("a-1-0")
 		n.Closed, n.Used = true, sceneNow.Add(-used)
-		s.node("a-1-1").Replication.LinkDown = linked
+		sawMark("a-1-1", "a-1-0", seen)(s)
 	}
 }
 
-// noted restarts a-1-1. A note on its volume shows that it was linked until the given time ago. 0 makes no note.
-func noted(linked time.Duration) edit {
-	return on("a-1-1", func(n *Node) {
-		if n.Replication.LinkDown = NeverLinked; linked > 0 {
-			n.Linked = sceneNow.Add(-linked)
+// sawMark notes a mark of a pod's volume on another pod. since is the time since that mark; 0 makes no note.
+func sawMark(pod, of string, since time.Duration) edit {
+	return on(pod, func(n *Node) {
+		if n.Seen = nil; since > 0 {
+			n.Seen = map[string]time.Time{idOf(of): sceneNow.Add(-since)}
 		}
 	})
 }
@@ -302,16 +302,18 @@ func TestProofsOfHistory(t *testing.T) {
 		row("a restart of the master with all keys raises no doubt", Complete, "", "Replicate a-1-1", "", doubtful(8), elsewhere("a-1-1")),
 		row("a restart of the master on an old volume raises a doubt, although no key is missing", Complete, "", "Wait", "storage has put the volume of a-1-0 back", doubtful(8), elsewhere("a-1-1"), older),
 		row("a restart on a volume that was last in use before the replica lost its link raises a doubt", Complete, "", "Wait",
-			"storage has put the volume of a-1-0 back to an earlier state: it was last in use at 2023-11-14 21:13:20, but a-1-1 was linked to its server until 2023-11-14 22:03:20", closedSince(8, time.Hour, 10*time.Minute)),
-		row("a note on the replica's volume shows that the master's volume is old", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Hour, 10*time.Minute), noted(10*time.Minute)),
+			"storage has put the volume of a-1-0 back to an earlier state: it was last in use at 2023-11-14 21:13:20, and a-1-1 has seen it in use at 2023-11-14 22:03:20", closedSince(8, time.Hour, 10*time.Minute)),
+		row("also by seconds, with as many keys", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Minute, 50*time.Second), keys("a-1-1", 8)),
+		row("also where only another master has noted that", Complete, "", "Wait", "and a-0-0 has seen it in use at 2023-11-14 22:12:30", closedSince(8, time.Minute, time.Minute), sawMark("a-0-0", "a-1-0", 50*time.Second)),
+		row("a note of another node's volume proves nothing", Complete, "", "Replicate a-1-1", "", closedSince(8, time.Hour, 0), sawMark("a-1-1", "a-0-0", time.Minute)),
 		row("no node meets a master on an old volume at its new address", DisconnectedIntact, "", "Meet a-0-0", "and 19 more", closedSince(8, time.Hour, 10*time.Minute), readdressed(six...)),
 		row("a master on an old volume gets no other replica", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Hour, 10*time.Minute), third, follows("a-1-2", "a-2-0"), keys("a-1-2", 0),
 			on("a-1-2", func(n *Node) { n.Replication = Replication{Master: true} }), everywhere("a-1-2", func(e *Entry) { e.Master, e.Replica, e.MasterID = true, false, "" })),
 		row("the replica replaces a master on an old volume whose data a user gave up", Complete, "", "Failover FORCE a-1-1", "was given up", closedSince(8, time.Hour, 10*time.Minute), consent(idOf("a-1-0"))),
-		row("a replica that was linked until its master stopped may copy, although it has more keys", Complete, "", "Replicate a-1-1", "let a-1-0 accept its replica a-1-1", closedSince(5, time.Hour, time.Hour-20*time.Second)),
+		row("a replica that had its link to the end may copy, with more keys", Complete, "", "Replicate a-1-1", "let a-1-0 accept its replica a-1-1", closedSince(5, time.Hour, time.Hour)),
 		row("a replica that lost its link before its master stopped may copy", Complete, "", "Replicate a-1-1", "", closedSince(5, time.Hour, 2*time.Hour)),
 		row("a replica does not copy from a restarted master without keys", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(0, time.Hour, time.Hour)),
-		row("a replica with more keys does not copy if no note shows its link", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(5, time.Hour, time.Hour), noted(0)),
+		row("nor where nothing is noted, with more keys", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(5, time.Hour, 0)),
 		row("a replica does not copy while a third pod may have more data", Complete, "", "Wait", "a-1-2 has an unknown number", third, closedSince(8, time.Hour, 2*time.Hour), lost(time.Hour, "a-1-2")),
 		row("a replica that was linked until its master stopped copies although a third pod is down", Complete, "", "Replicate a-1-1", "", third, closedSince(8, time.Hour, time.Hour), lost(time.Hour, "a-1-2")),
 		row("a master on an old volume gets a new epoch when its replica has its data", Complete, "", "BumpEpoch a-1-0", "its volume was put back", restarted("a-1-0", 5), older,

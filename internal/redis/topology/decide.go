@@ -63,13 +63,13 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 		return rules{c.neverUp, c.stuck, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings, c.park}
 	case SlotsLost, Returning:
 		return rules{
-			c.neverUp, c.stuck, c.aloneDown, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent,
+			c.neverUp, c.stuck, c.aloneDown, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.acceptPast, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent,
 			c.settings, c.park,
 		}
 	default: // Complete or Healing
 	}
 	mending := rules{
-		c.neverUp, c.stuck, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.usedConsents,
+		c.neverUp, c.stuck, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.acceptPast, c.usedConsents,
 		// Settings and joins precede slot moves, because a move may wait for a setting or a join.
 		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.histories, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone, c.outOfStep,

@@ -19,11 +19,10 @@ import (
 //   - the holder has no keys;
 //   - the holder copied the present history of the master or the history before it (a start of the server begins a new
 //     history);
-//   - the master has keys, and its volume was in use until the holder lost its link to the master;
+//   - the master has keys, and the holder has noted a mark of the master's volume;
 //   - the master has at least as many keys, because a restart on its own volume keeps the keys.
 //
-// The last two prove nothing if another node has received a newer epoch, or was linked after the last use of the
-// master's volume. All conditions except the first need an answer of the holder.
+// The last two prove nothing if another node has received a newer epoch, or has noted a later mark of the volume. All conditions except the first need an answer of the holder.
 func (c *cluster) continues(master, holder *Node) bool {
 	if !c.record.Formed || c.isUnbroken(master) {
 		return true
@@ -35,39 +34,87 @@ func (c *cluster) continues(master, holder *Node) bool {
 	switch {
 	case has != "" && (has == master.Replication.ID || has == master.Replication.FormerID), holder.Keys == 0:
 		return true
-	case c.newerEpoch(master) != 0 || isPutBack(master, holder):
+	case c.newerEpoch(master) != 0 || c.witness(master) != nil:
 		return false
 	}
-	return master.Keys >= holder.Keys || master.Keys > 0 && !master.Used.IsZero() && !holder.linkedUntil().IsZero()
+	return master.Keys >= holder.Keys || master.Keys > 0 && !master.Used.IsZero() && !holder.Seen[master.ID].IsZero()
 }
 
-// leastPast is the minimum time between the last use of a master's volume and the end of a replica's link to that
-// master. Only a longer time proves that the volume is old: pods write both times every ten seconds, and the kubelet
-// kills a hanging server only after a minute. start.sh has the same value.
-const leastPast = 2 * time.Minute
-
-// linkedUntil returns the time until which a replica had its link. It is zero if the link is up, or if nothing shows a time.
-func (n *Node) linkedUntil() time.Time {
-	if r := n.Replication; !r.Master && !r.LinkUp && r.LinkDown != NeverLinked {
-		return n.At.Add(-r.LinkDown)
+// witness returns a member that has noted a mark of a master's volume that the volume does not have, or nil. Such a note
+// proves that storage has reset the volume to an earlier state: a master shows a mark after its disk has it (alive.sh). The
+// member is the replica, or another master. For a master from which replicas have copied since its start, witness
+// returns nil, because nothing can be proved then.
+func (c *cluster) witness(master *Node) (latest *Node) {
+	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
+		return nil
 	}
-	return n.Linked
+	for _, n := range c.members {
+		if seen := n.Seen[master.ID]; seen.After(master.Used) && (latest == nil || seen.After(latest.Seen[master.ID])) {
+			latest = n
+		}
+	}
+	return latest
 }
 
-// isPutBack reports whether storage has reset a master's volume to an earlier state, which lacks data of the holder.
-// The proof: the holder was still linked to the master after the last recorded use of the volume. It is false for a
-// master from which replicas have copied since its start, because nothing can be proved then.
-func isPutBack(master, holder *Node) bool {
-	return master.Closed && !master.Used.IsZero() && holder.linkedUntil().Sub(master.Used) > leastPast
+// lastMarks is the time between the marks of a master and of a replica that was linked to the master until its end.
+// Servers make and note marks every ten seconds. start.sh has the same value.
+const lastMarks = 30 * time.Second
+
+// wasLinked reports whether a node has noted one of the last marks of a master's volume: no other node has a later one.
+func wasLinked(n, master *Node) bool {
+	seen := n.Seen[master.ID]
+	return n.Reached && !seen.IsZero() && master.Used.Sub(seen).Abs() <= lastMarks
 }
+
+// isPast reports whether the volume of a master was reset, and no other node has the data of its shard: a node of
+// another shard has noted a later mark. It describes this fact and the options of the user.
+func (c *cluster) isPast(master *Node) string {
+	witness := c.witness(master)
+	if witness == nil {
+		return ""
+	}
+	for _, n := range c.shards[master.Shard].nodes {
+		if n != master && c.holderID(n) != "" && (!n.Reached || n.Keys > 0) {
+			return "" // see isHeldBack
+		}
+	}
+	return fmt.Sprintf("slots %s: storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s has seen it in use at %s. "+
+		"No other pod has the newer data: restore the newer volume and delete the pod, or annotate accept-data-loss: %q to go on with the %d keys of %s",
+		brief(c.owned[master.ID]), master.Pod, date(master.Used), witness.Pod, date(witness.Seen[master.ID]), master.ID, master.Keys, master.Pod)
+}
+
+// whyPast describes all masters whose volumes were reset, unless the user has accepted the loss.
+func (c *cluster) whyPast() (all []string) {
+	for _, m := range c.masters() {
+		if reason := c.isPast(m); reason != "" && !c.isFresh(m.ID) {
+			all = append(all, reason)
+		}
+	}
+	return all
+}
+
+// acceptPast lets replicas copy from masters whose volumes were reset, after the user has accepted the loss.
+func (c *cluster) acceptPast() (steps []Step) {
+	for _, m := range c.masters() {
+		if c.isPast(m) != "" && c.isFresh(m.ID) {
+			steps = append(steps, Step{Action: ActionAdmit, Node: m.place(), Target: m.place(), Proof: sameStart(m), Interval: linkInterval,
+				Message: fmt.Sprintf("go on with the %d keys of %s: the loss of its newer data was accepted", m.Keys, m.Pod)})
+		}
+	}
+	return steps
+}
+
+func date(t time.Time) string { return t.UTC().Format(time.DateTime) }
 
 // isShut reports whether no node may copy from a master yet. The master has accepted no replica since its start, and a
 // node of its shard may have data that the master has lost. The master cannot admit single nodes, because all nodes of
-// a shard replicate with one user. An unreached node does not count if a reached node was linked until the last use of
-// the master's volume.
+// a shard replicate with one user. An unreached node does not count if a reached node has noted one of the last marks.
 func (c *cluster) isShut(master *Node) bool {
 	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
 		return false
+	}
+	if c.isPast(master) != "" {
+		return true
 	}
 	shut, shown := false, false
 	for _, n := range c.shards[master.Shard].nodes {
@@ -77,7 +124,7 @@ func (c *cluster) isShut(master *Node) bool {
 			if shut = true; n.Reached {
 				return true
 			}
-		case n.Reached && n.linkedUntil().Sub(master.Used).Abs() <= leastPast:
+		case wasLinked(n, master):
 			shown = true
 		}
 	}
@@ -99,7 +146,7 @@ func (c *cluster) newerEpoch(master *Node) uint64 {
 func (c *cluster) isKeptApart(master *Node) bool {
 	apart := false
 	for _, n := range c.shards[master.Shard].nodes {
-		isPast := c.newerEpoch(master) != 0 || len(c.owned[master.ID]) > 0 && isPutBack(master, n)
+		isPast := c.newerEpoch(master) != 0 || c.witness(master) != nil
 		if n != master && isPast && c.wants(n) && !n.LostData && c.holderID(n) != "" && c.isHeldBack(master, n) {
 			apart = true
 		}
@@ -155,9 +202,9 @@ func (c *cluster) doubt(master, holder *Node) {
 	if newest := c.newerEpoch(master); newest != 0 {
 		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: its config epoch is %d, and other nodes know %d. ",
 			master.Pod, master.self().Epoch, newest) + text
-	} else if isPutBack(master, holder) {
-		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: it was last in use at %s, but %s was linked to its server until %s. ",
-			master.Pod, master.Used.UTC().Format(time.DateTime), holder.Pod, holder.linkedUntil().UTC().Format(time.DateTime)) + text
+	} else if witness := c.witness(master); witness != nil {
+		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s has seen it in use at %s. ",
+			master.Pod, date(master.Used), witness.Pod, date(witness.Seen[master.ID])) + text
 	}
 	if holder.Reached {
 		text += fmt.Sprintf("; to keep the data of %s, annotate accept-data-loss: %q", holder.Pod, master.ID)
@@ -191,6 +238,9 @@ func (c *cluster) ofDoubt(r *Node) *Node {
 // isDoubted reports whether an id belongs to a master that may have lost data, or to the node of its shard that may
 // have that data.
 func (c *cluster) isDoubted(id string) bool {
+	if m := c.byID[id]; m != nil && c.isPast(m) != "" {
+		return true
+	}
 	for _, n := range c.nodes {
 		if n.Reached {
 			if master := c.ofDoubt(n); c.member(n) && master != nil && (id == master.ID || id == n.ID) {

@@ -130,7 +130,7 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 		l.logf("EVENT the volume of %s is one of the past", master.name)
 		past := master.s.snapshot()
 		l.servers = append(l.servers, past)
-		l.work(10 * time.Second)
+		l.work(2*simProbe + time.Second)
 		l.safe = l.past[0]
 		l.kill(master, time.Duration(l.rnd.IntN(2+58*l.rnd.IntN(2)))*time.Second)
 		l.volumes[master.name], past.queueUntil = past, l.now+10*time.Minute // later writes would hide a loss
@@ -179,7 +179,7 @@ func (l *ledger) inject(shard int, draw func() int) bool {
 		l.logf("EVENT all pods restart, and the volume of %s is one of the past", master.name)
 		past := master.s.snapshot()
 		l.servers = append(l.servers, past)
-		l.work(130 * time.Second)
+		l.work([]time.Duration{21 * time.Second, time.Minute, 130 * time.Second}[l.rnd.IntN(3)])
 		l.safe = l.past[0]
 		l.restartAll(l.rnd.IntN(2) == 0)
 		l.volumes[master.name], past.queueUntil = past, l.now+10*time.Minute // later writes would hide a loss
@@ -332,46 +332,95 @@ func TestModelHistory(t *testing.T) {
 	}
 }
 
-// All pods restart after storage has reset the volume of one master to an earlier state, with an earlier config epoch
-// or the same one. The replica keeps the newer data, and the shard waits for a user's decision.
+// All pods restart after storage has reset the volume of one master by seconds or minutes, with an earlier config epoch
+// or the same one. The replica keeps the newer data, and the shard waits for a user's decision. A master and a replica
+// write a mark and a note every ten seconds, so 20 seconds are detected at any moment.
 func TestModelVolumeOfThePast(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
-		for _, kind := range []string{"an earlier epoch", "the same epoch", "the same epoch and addresses", "the same epoch and addresses, restarted twice"} {
-			t.Run(name(seed)+" "+kind, func(t *testing.T) {
+		for i, kind := range []string{"an earlier epoch", "the same epoch", "the same epoch and addresses", "the same epoch and addresses, restarted twice"} {
+			for j, back := range []time.Duration{20 * time.Second, time.Minute, 130 * time.Second} {
+				if testing.Short() && (int(seed)+i+j)%3 != 0 {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %s by %s", name(seed), kind, back), func(t *testing.T) {
+					t.Parallel()
+					l := &ledger{run: newRun(t, seed, 3, 2, 2)}
+					l.wanted.Shards, l.planned = []int{2, 2, 2}, false
+					l.settle(time.Minute)
+					l.work(30 * time.Second)
+					master := l.role(l.rnd.IntN(3), true)
+					past := master.s.snapshot()
+					l.servers = append(l.servers, past)
+					if kind == "an earlier epoch" {
+						master.s.current += 10
+						master.s.me().epoch = master.s.current
+					}
+					l.work(back)
+					l.safe = l.past[0]
+					l.restartAll(strings.Contains(kind, "addresses"))
+					l.volumes[master.name], past.queueUntil = past, l.now+time.Hour // later writes would hide a loss
+					if strings.HasSuffix(kind, "twice") {
+						l.work(10 * time.Second)
+						l.restartAll(true)
+					}
+					l.work(5 * time.Minute)
+					m := l.last.Model
+					assert.Assert(t, !m.Settled && !m.Redundant, m.Reason)
+					if !past.up {
+						assert.Equal(t, m.Verdict, SlotsLost, m.Reason) // the server has queried its replica, and does not start
+					} else {
+						assert.Assert(t, strings.Contains(m.Reason, "storage has put the volume of "+master.name+" back"), m.Reason)
+					}
+					assert.Assert(t, strings.Contains(m.Reason, fmt.Sprintf("accept-data-loss: %q", past.id)), m.Reason)
+					l.wanted.Consent = []string{past.id}
+					l.mend()
+					assert.Equal(t, len(l.lost()), 0, "%v", l.lost())
+					l.oracle()
+				})
+			}
+		}
+	}
+}
+
+// All pods of a cluster without replicas restart, and storage has reset the volume of one master. The shard waits until
+// the user accepts the loss. Without a reset, no data is in doubt.
+func TestModelVolumeOfThePastAlone(t *testing.T) {
+	t.Parallel()
+	for _, seed := range seeds(t, 10) {
+		for _, isReset := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s %t", name(seed), isReset), func(t *testing.T) {
 				t.Parallel()
-				l := &ledger{run: newRun(t, seed, 3, 2, 2)}
-				l.wanted.Shards, l.planned = []int{2, 2, 2}, false
+				l := &ledger{run: newRun(t, seed, 1, 1, 1)}
+				l.wanted.Shards, l.planned = []int{1, 1, 1}, false
 				l.settle(time.Minute)
-				l.work(8 * time.Second)
+				l.work(30 * time.Second)
 				master := l.role(l.rnd.IntN(3), true)
 				past := master.s.snapshot()
-				l.servers = append(l.servers, past)
-				if kind == "an earlier epoch" {
-					master.s.current += 10
-					master.s.me().epoch = master.s.current
-				}
-				l.work(130 * time.Second)
+				l.work(20 * time.Second)
 				l.safe = l.past[0]
-				l.restartAll(strings.Contains(kind, "addresses"))
-				l.volumes[master.name], past.queueUntil = past, l.now+time.Hour // later writes would hide a loss
-				if strings.HasSuffix(kind, "twice") {
-					l.work(10 * time.Second)
-					l.restartAll(true)
+				l.restartAll(l.rnd.IntN(2) == 0)
+				if !isReset {
+					l.mend()
+					l.work(3 * simProbe)
+					later := master.s.mark - past.mark
+					assert.Assert(t, later > 40*time.Second, later)
+					assert.Equal(t, len(l.lost()), 0, "%v", l.lost())
+					l.oracle()
+					return
 				}
-				l.work(5 * time.Minute)
+				l.servers = append(l.servers, past)
+				l.volumes[master.name] = past
+				l.work(time.Minute)
 				m := l.last.Model
-				assert.Assert(t, !m.Settled && !m.Redundant, m.Reason)
-				if !past.up {
-					assert.Equal(t, m.Verdict, SlotsLost, m.Reason) // the server has queried its replica, and does not start
-				} else {
-					assert.Assert(t, strings.Contains(m.Reason, "storage has put the volume of "+master.name+" back"), m.Reason)
-				}
 				assert.Assert(t, strings.Contains(m.Reason, fmt.Sprintf("accept-data-loss: %q", past.id)), m.Reason)
+				if !past.up { // another master had started before it, and had its mark
+					assert.Equal(t, m.Verdict, Returning, m.Reason)
+					return
+				}
+				assert.Equal(t, m.Verdict, SlotsLost, m.Reason)
 				l.wanted.Consent = []string{past.id}
 				l.mend()
-				assert.Equal(t, len(l.lost()), 0, "%v", l.lost())
-				l.oracle()
 			})
 		}
 	}
@@ -496,7 +545,7 @@ var proofs = []struct {
 }{
 	{"user", []int{6}, onlyPairs, "a replication user for each shard: otherwise a replica copies from a foreign node at its master's address"},
 	{"past", []int{4}, 0, "a server does not start on a reset volume: otherwise its replica gets the old data"},
-	{"mark", []int{12}, 0, "the time of the last link: otherwise a replica gets the old data of a reset volume after all pods have restarted"},
+	{"mark", []int{12}, 0, "the marks that other nodes have noted: otherwise a replica gets the old data of a reset volume after all pods have restarted"},
 	{"claim", []int{8}, 0, "no pod is deleted while its claim is being deleted: otherwise its data is deleted, too"},
 	{"continuation", nil, 2, "the master has the data of its replica: otherwise the replica copies from a master that restarted without its data"},
 	{"user, history", []int{0}, 0, "the user and the recorded history: otherwise a replica with the data of a foreign node is promoted"},

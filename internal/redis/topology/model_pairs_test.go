@@ -92,7 +92,7 @@ func pair(t *testing.T, seed uint64, without string, first, second int) []string
 // isProvable reports whether the second fault can be detected, or be survived. A restart of a master without its data is
 // detected only if the operator has recorded the start of that master, which takes a pass or two. Before that, nothing
 // shows that a replica has data that the master has lost. If a master loses its volume, only the writes that a replica
-// has copied survive, so the replica must have copied since its link was last down.
+// has copied survive, so the replica must have had its link for two seconds.
 func (l *ledger) isProvable(kind, shard int) bool {
 	m, r := l.role(shard, true), l.role(shard, false)
 	switch {
@@ -102,7 +102,7 @@ func (l *ledger) isProvable(kind, shard int) bool {
 		h := l.record.Histories[shard]
 		return h.Node == m.s.id && h.Run == m.s.run
 	case kind == 6:
-		return r.s.linked && r.s.synced && r.s.linkedAt > r.s.lostLink
+		return r.s.linked && r.s.synced && l.now > r.s.syncUntil+2*time.Second
 	}
 	return true
 }

@@ -84,12 +84,12 @@ type Node struct {
 	// disabled on a new node, on a node that restarted without slots before it had learned of its replicas, and on a
 	// node whose volume storage may have reset.
 	Closed bool
-	// Used is the time at which the volume of a closed master was last in use before its server started. It is zero if
-	// another node proved at the start that storage has not reset the volume.
+	// Used is the last mark of the volume of a closed master: the mark before its server started, or a later mark that the
+	// server has made since. A mark is a time of the node's clock, and only grows. It is zero if another node proved at the start that storage has not reset the volume.
 	Used time.Time
-	// Linked is the time until which a replica was linked to its master before the replica's server started. A file on
-	// the volume has this time. It is zero while the replica is linked.
-	Linked time.Time
+	// Seen holds the marks of other volumes that this node has noted, by node id. It is read only while a master has a
+	// mark in Used.
+	Seen map[string]time.Time
 	// Kept is the size in MiB, at the start of the server, of former files that are kept on the volume for users.
 	Kept int64
 	// Unsaved reports whether the node cannot write its append-only file: acknowledged writes would be lost when the node stops.

@@ -14,11 +14,10 @@ func (w *world) pass(d time.Duration) {
 	for end := w.now + d; w.now < end; {
 		w.now += simTick
 		for _, s := range w.servers {
-			if s.up {
-				s.used = w.now
-				s.unproven = s.unproven && s.shut && s.me().master
-			}
 			if s.alive() {
+				if (w.now-s.begun)%simProbe == time.Duration(s.id[0]%10)*time.Second {
+					s.probe()
+				}
 				s.handshakes()
 				s.gossip()
 				s.detect()
@@ -27,6 +26,53 @@ func (w *world) pass(d time.Duration) {
 			}
 		}
 	}
+}
+
+// probe simulates alive.sh: it writes marks and notes to the volume.
+func (s *server) probe() {
+	s.used = s.w.now
+	switch m := s.w.byIP[s.masterHost]; {
+	case s.unproven:
+		if s.unproven = s.shut && s.me().master; s.unproven && !s.isFollowed() {
+			s.proveAlone()
+		}
+	case !s.me().master:
+		if s.linked && s.synced && m != nil && m.shown > 0 {
+			s.seenOf, s.seen = m.id, m.shown
+		}
+	case s.count(s.id) > 0:
+		if next := s.neighbor(1); next != nil && next.shown > 0 {
+			s.seenOf, s.seen = next.id, next.shown
+		}
+		s.mark = max(s.mark+1, s.w.now)
+		s.shown = s.mark
+	}
+}
+
+// proveAlone admits replicas of a master without replicas if the node that notes its marks has no later one.
+func (s *server) proveAlone() {
+	if previous := s.neighbor(-1); previous != nil && !previous.hasLater(s) {
+		s.unproven, s.shut, s.admits = false, false, true
+	}
+}
+
+// neighbor returns the next or the previous master by id, or nil if it is not reached.
+func (s *server) neighbor(by int) *server {
+	all := s.sized()
+	i := slices.Index(all, s.id)
+	if i < 0 || len(all) < 2 {
+		return nil
+	}
+	p := s.peers[all[(i+by+len(all))%len(all)]]
+	if p == nil {
+		return nil
+	}
+	return s.reaches(p)
+}
+
+// hasLater reports whether a server has noted a later mark of another server's volume than that volume has.
+func (s *server) hasLater(of *server) bool {
+	return s.seenOf == of.id && s.seen > of.mark && !s.w.isWithout("mark")
 }
 
 // handshakes ends each handshake after one tick. Both servers then know each other's id and address.
@@ -267,7 +313,7 @@ func (s *server) isAdmitted(m *server) bool {
 }
 
 func (s *server) copyFrom(m *server) {
-	s.synced, s.linkedOnce, s.linkedAt = true, true, s.w.now
+	s.synced, s.linkedOnce = true, true
 	s.data = maps.Clone(m.data)
 	s.offset, s.functions = m.offset, m.functions
 	switch s.replid {

@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -137,65 +138,89 @@ func (o *operator) isReplaced(s *server) bool {
 	return false
 }
 
-// isOfThePast reports whether storage has reset the volume of a master to an earlier state. The proof: after the last
-// use of the volume, other servers have heard from the master, or its replica has had a link. If no server has heard
-// from the master, isOfThePast queries the replicas for a while (asks), and notes on the volume that its state is not
-// proven. A volume that was reset keeps its earlier note.
+// isOfThePast reports whether storage has reset the volume of a master to an earlier state, as data.sh does and with the
+// same times. The proof: another server has noted a later mark of the volume, or has heard from the master after the
+// last use of the volume. If no server has heard from the master, isOfThePast queries the replicas for a while (asks),
+// and notes on the volume that its state is not proven. A volume that was reset keeps its earlier note.
 func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
-	used := s.used
+	const least, most = 30 * time.Second, 2 * time.Minute
+	used, before := s.used, *s
 	if s.unproven {
-		used = s.usedMark
+		used = s.usedBefore
 	}
-	unproven, mark := s.unproven, s.usedMark
 	defer func() {
 		if isPast {
-			s.unproven, s.usedMark = unproven, mark
+			s.unproven, s.usedBefore = before.unproven, before.usedBefore
 		}
 	}()
-	s.unproven, s.usedMark = false, 0
+	s.unproven, s.usedBefore = false, 0
 	if !s.me().master || s.count(s.id) == 0 {
 		return false, false
 	}
-	proven := o.now-used <= 2*simTimeout || o.isWithout("mark")
+	proven := o.isWithout("mark")
 	for _, other := range o.servers {
-		if p := other.peers[s.id]; p != nil && other != s && other.alive() && p.met == 0 && p.pong > other.begun {
-			if p.pong > used+2*simTimeout {
-				return true, false
-			}
-			proven = true
+		p := other.peers[s.id]
+		if p == nil || other == s || !other.alive() || p.met != 0 {
+			continue
 		}
+		if other.hasLater(s) && s.finds(other) {
+			return true, false
+		}
+		if p.pong <= other.begun {
+			continue
+		}
+		linked := !other.me().master && other.synced && (other.linked || other.linkedOnce && other.lostLink >= p.pong-10*time.Second)
+		if p.pong > used+most || p.pong > used+least && linked {
+			return true, false
+		}
+		proven = proven || p.pong <= used+least
 	}
 	if proven {
 		return false, false
 	}
-	if isPast, proven = o.isOutlived(s, used); isPast || proven {
+	if !s.isFollowed() {
+		s.unproven, s.usedBefore = s.mark > 0 && len(s.sized()) > 1, used
+		return false, false
+	}
+	if isPast, proven = o.isOutlived(s); isPast || proven {
 		return isPast, false
 	}
-	s.unproven, s.usedMark = true, used
+	s.unproven, s.usedBefore = true, used
 	if p.asksUntil == 0 {
-		p.asksUntil = o.now + 3*time.Second
+		p.asksUntil = o.now + 10*time.Second
+		if o.now > used+least {
+			p.asksUntil = o.now + 30*time.Second
+		}
 	}
 	return false, o.now < p.asksUntil
 }
 
-// isOutlived reports whether a replica had its link after the last use of the master's volume (isPast), and whether all
-// replicas prove the opposite (proven). Servers with some ids cannot find their replicas.
-func (o *operator) isOutlived(s *server, used time.Duration) (isPast, proven bool) {
+// finds reports whether a starting server can query another. Servers with some ids do not find nodes at new addresses.
+func (s *server) finds(other *server) bool {
+	p := s.peers[other.id]
+	return p != nil && (p.ip == other.ip || s.id[0]%2 != 0)
+}
+
+// isOutlived reports whether a replica has noted a later mark than the master's volume has (isPast), and whether the
+// replicas prove the opposite (proven).
+func (o *operator) isOutlived(s *server) (isPast, proven bool) {
 	proven = true
+	shown := false
 	for _, p := range s.known() {
 		if p.masterID != s.id {
 			continue
 		}
 		i := slices.IndexFunc(o.servers, func(r *server) bool { return r.alive() && r.id == p.id })
-		if i < 0 || s.id[0]%2 == 0 {
+		switch {
+		case i < 0 || !s.finds(o.servers[i]):
 			proven = false
-			continue
-		}
-		if o.servers[i].linkedMark > used+2*simTimeout {
+		case o.servers[i].hasLater(s):
 			return true, false
+		default:
+			shown = shown || o.servers[i].seenOf == s.id && o.servers[i].seen >= s.mark-30*time.Second
 		}
 	}
-	return false, proven
+	return false, proven || shown
 }
 
 // setImage chooses the image of new pods: one that can be pulled, or one that cannot. Pods with the other image become
@@ -302,11 +327,11 @@ func (o *operator) read(n *Node, s *server, open map[int]bool) {
 	} else if !s.linked {
 		n.Replication.LinkDown = o.now - s.lostLink
 	}
-	if n.Closed && s.usedMark > 0 {
-		n.Used = time.UnixMilli(1e12).Add(s.usedMark)
+	if n.Closed && s.shut {
+		n.Used = time.UnixMilli(1e12).Add(cmp.Or(s.mark, s.usedBefore))
 	}
-	if n.Replication.LinkDown == NeverLinked && s.linkedMark > 0 {
-		n.Linked = time.UnixMilli(1e12).Add(s.linkedMark)
+	if s.seenOf != "" && !o.isWithout("mark") {
+		n.Seen = map[string]time.Time{s.seenOf: time.UnixMilli(1e12).Add(s.seen)}
 	}
 	o.blind(n)
 	if me.master {

@@ -19,6 +19,7 @@ import (
 const (
 	simTick    = 100 * time.Millisecond
 	simTimeout = 2 * time.Second        // cluster-node-timeout
+	simProbe   = 10 * time.Second       // between two runs of alive.sh
 	simDelay   = 800 * time.Millisecond // CLUSTER_WRITABLE_DELAY, 2 s with a node timeout of 5 s
 )
 
@@ -58,11 +59,13 @@ type server struct {
 	admits         bool          // other servers may replicate from this server; false for a new, empty node
 	damaged        bool          // its file is damaged
 	leaving        bool          // its claim is being deleted, together with its pod
-	used           time.Duration // when the volume was last in use
-	linkedAt       time.Duration // end of the last link, as noted on the volume
-	usedMark       time.Duration // value of used at a start after which nothing proved that the volume is the latest; else 0
-	linkedMark     time.Duration // value of linkedAt at the start
-	unproven       bool          // note on the volume: nothing proved that the volume was the latest
+	used           time.Duration // on the volume: the last probe
+	mark           time.Duration // on the volume: the last mark of a master, see alive.sh
+	shown          time.Duration // the mark that other nodes see since the start
+	seenOf         string        // on the volume: the node whose mark is noted in seen
+	seen           time.Duration
+	usedBefore     time.Duration // on the volume: value of used at a start after which nothing proved that the volume is the latest
+	unproven       bool          // on the volume: nothing proved that the volume was the latest
 	shut           bool          // no replica may copy from this server until that is proved
 	noLinkUntil    time.Duration // until then, the server has no link
 	queueUntil     time.Duration // until then, no client writes to the server
@@ -194,7 +197,7 @@ func (s *server) start(ip string) {
 	s.up, s.frozen, s.ip = true, false, ip
 	s.linked, s.synced, s.offset, s.electAt, s.linkedOnce = false, false, 0, 0, false
 	s.run, s.replid, s.former, s.begun = s.w.newName(), s.w.newName(), "", s.w.now
-	s.linkedMark, s.shut = s.linkedAt, s.unproven
+	s.shown, s.shut = 0, s.unproven
 	s.admits = s.admits && (!s.me().master || s.count(s.id) > 0 || s.isFollowed())
 	s.w.byIP[ip] = s
 	for _, p := range s.peers {

@@ -89,6 +89,8 @@ func (o *operator) single(s Step, n *server) error {
 		if t := o.at(s.Target); t != nil {
 			t.admits, t.shut = true, false
 		}
+	case ActionAdmit:
+		n.admits, n.shut = true, false
 	case ActionReset:
 		if me.master && len(n.data) > 0 {
 			return errRefused

@@ -21,6 +21,7 @@ const (
 	ActionMeet       Action = "Meet"       // CLUSTER MEET on Node with the address of Target
 	ActionAddSlots   Action = "AddSlots"   // CLUSTER ADDSLOTSRANGE Slots on Node
 	ActionReplicate  Action = "Replicate"  // CLUSTER REPLICATE on Node of Target
+	ActionAdmit      Action = "Admit"      // let replicas copy from Node, whose volume was put back: the user has accepted the loss
 	ActionForget     Action = "Forget"     // CLUSTER FORGET of ID, which owns nothing, on every node of On, in one pass
 	ActionReset      Action = "Reset"      // CLUSTER RESET HARD on Node, which owns nothing; if Node has keys, the nodes On own all slots
 	ActionFailover   Action = "Failover"   // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER

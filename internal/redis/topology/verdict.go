@@ -123,6 +123,9 @@ func (c *cluster) verdict(served SlotSet) (Verdict, string) {
 	if verdict, reason := c.verdictLost(); verdict != "" {
 		return verdict, reason
 	}
+	if past := c.whyPast(); len(past) > 0 {
+		return SlotsLost, strings.Join(past, "; ")
+	}
 	if pair := c.unacquainted(); pair != "" && served.Len() < Slots {
 		return DisconnectedIntact, "every slot has an owner that runs, but " + pair
 	} else if pair != "" {
