@@ -29,8 +29,8 @@ type BackupApplyConfiguration struct {
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
 	// verify restores the newest backup to a temporary volume, and checks the restored database. Default: backups are not checked.
 	Verify *BackupVerifyApplyConfiguration `json:"verify,omitempty"`
-	// maxLockWait is the maximum time for which a dump waits for the lock of
-	// all tables. Changes of tables wait during that time.
+	// maxLockWait is the maximum time for which a dump waits for the lock of all tables. Other statements wait during
+	// that time.
 	MaxLockWait *string `json:"maxLockWait,omitempty"`
 	// method is Dump, or Files (a copy of the data files, which needs MySQL 8.0.17
 	// or newer and a temporary volume of storage.size).

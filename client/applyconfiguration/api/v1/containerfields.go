@@ -15,8 +15,8 @@ import (
 //
 // ContainerFields configure a component's main container.
 type ContainerFieldsApplyConfiguration struct {
-	// size is small, medium, large, or custom (the amounts of resources). Default: the size in spec.defaults
-	// for a service, else the built-in amounts.
+	// size is small, medium, large, or custom (the amounts in resources). Default: the size in spec.defaults for a
+	// service, else the built-in amounts.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
@@ -26,17 +26,17 @@ type ContainerFieldsApplyConfiguration struct {
 	Args []string `json:"args,omitempty"`
 	// env sets variables of the container. They override the built-in variables.
 	Env map[string]string `json:"env,omitempty"`
-	// envs (EnvVar) sets variables in full, such as with valueFrom; they override env.
+	// envs (EnvVar) sets variables with all fields of Kubernetes, such as valueFrom. A variable in envs overrides the variable of the same name in env.
 	Envs []ObjectApplyConfiguration `json:"envs,omitempty"`
 	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret. env and envs
 	// override them.
 	EnvFrom []ObjectApplyConfiguration `json:"envFrom,omitempty"`
 	// volumeMounts (VolumeMount) are additional mounts of the container.
 	VolumeMounts []ObjectApplyConfiguration `json:"volumeMounts,omitempty"`
-	// imagePullPolicy is Always (ask the registry at each start), IfNotPresent (pull the image if the node
-	// does not have it), or Never (the node must have the image).
+	// imagePullPolicy is Always (ask the registry at each start), IfNotPresent (pull a missing image), or Never (the node
+	// must have the image).
 	ImagePullPolicy *corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// securityContext of the container. Each field that is set replaces the same field of the default.
+	// securityContext of the container. Each field replaces the same field of the default.
 	SecurityContext *ObjectApplyConfiguration `json:"securityContext,omitempty"`
 }
 

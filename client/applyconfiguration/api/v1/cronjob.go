@@ -30,7 +30,7 @@ type CronJobApplyConfiguration struct {
 	// concurrencyPolicy applies when a run is due while the previous run is active: Allow runs both,
 	// Forbid skips the new run, Replace ends the previous run.
 	ConcurrencyPolicy *string `json:"concurrencyPolicy,omitempty"`
-	// successfulJobsHistoryLimit is the number of finished runs that are kept.
+	// successfulJobsHistoryLimit is the number of successful runs that are kept.
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 	// failedJobsHistoryLimit is the number of failed runs that are kept.
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`

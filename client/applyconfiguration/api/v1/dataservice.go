@@ -14,11 +14,10 @@ import (
 // DataServiceApplyConfiguration represents a declarative configuration of the DataService type for use
 // with apply.
 //
-// DataService is a whole data platform: middleware (MySQL, the login centre
-// UUC, Eureka), eight back-end services and a web front end. Every component is
-// optional. The operator creates the declared components in order and keeps
-// them running. A component that is removed from the spec is deleted. Data and
-// its credentials outlive the resource.
+// DataService is a whole data platform: middleware (MySQL, UUC, Eureka, Redis, etcd, MongoDB), eight back-end services
+// and a web front end. Every component is optional. The operator creates the declared components in order and keeps them
+// running. A component that is removed from the spec is deleted. By default, data and its credentials outlive the
+// resource.
 type DataServiceApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

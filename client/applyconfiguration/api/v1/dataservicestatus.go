@@ -29,8 +29,8 @@ type DataServiceStatusApplyConfiguration struct {
 	// is present with mysql.backup, Recoverable with mysql.backup.pointInTime, and DatabaseSwitch while mysql.name is not the
 	// database in use.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// history has the latest generation of the spec that was kept, and the latest generation that was ready. Absent
-	// until the spec changes under an operator of version 0.3.0 or newer.
+	// history has the latest generation whose spec was stored, and the latest that was ready. Absent until the spec
+	// changes under an operator of version 0.3.0 or newer.
 	History *HistoryApplyConfiguration `json:"history,omitempty"`
 	// backup describes the backups of mysql. Absent if no backups are declared.
 	Backup *BackupStatusApplyConfiguration `json:"backup,omitempty"`

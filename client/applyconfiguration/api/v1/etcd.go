@@ -24,14 +24,14 @@ type EtcdApplyConfiguration struct {
 	// scale` may set the number in the EtcdCluster. Default: 3 for a new cluster; a running cluster keeps its
 	// number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
-	// has neither, the tag is v and the version. Default: the built-in image.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. An image with
+	// neither gets the tag v<version>. Default: the built-in image.
 	Image *string `json:"image,omitempty"`
-	// version of etcd, 3.4.0 or newer. An upgrade passes one minor version at a time. An older version is
-	// refused. Default: the version of this operator release.
+	// version of etcd, 3.4.0 or newer: an older version is refused. An upgrade passes one minor version at a time.
+	// Default: the version of this operator release.
 	Version *string `json:"version,omitempty"`
-	// size of each etcd container is small, medium, large, or custom (the amounts of resources).
-	// Default: 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// size of each etcd container is small, medium, large, or custom (the amounts in resources). Default: 100m to 1 CPU
+	// and 256Mi to 1Gi of memory.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`

@@ -17,8 +17,8 @@ import (
 // GrowingStorage is a persistent volume that can grow by itself.
 type GrowingStorageApplyConfiguration struct {
 	StorageApplyConfiguration `json:""`
-	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
-	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// autoGrow grows nearly full volumes, even while the server cannot run. The storage class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow only when size grows.
 	AutoGrow *v1alpha1.AutoGrowApplyConfiguration `json:"autoGrow,omitempty"`
 }
 

@@ -10,7 +10,7 @@ package v1
 //
 // History has the generations of the specs that ControllerRevisions hold.
 type HistoryApplyConfiguration struct {
-	// generation is the latest generation whose spec was accepted and kept.
+	// generation is the latest generation whose spec was accepted and stored.
 	Generation *int64 `json:"generation,omitempty"`
 	// readyGeneration is the latest generation in which every declared component was ready.
 	ReadyGeneration *int64 `json:"readyGeneration,omitempty"`

@@ -20,12 +20,12 @@ type ImportFromApplyConfiguration struct {
 	Port *int32 `json:"port,omitempty"`
 	// credentialsSecret names a Secret with the keys username and password.
 	CredentialsSecret *v1alpha1.SecretNameApplyConfiguration `json:"credentialsSecret,omitempty"`
-	// databases to copy. Default: all databases except the server's own.
+	// databases to copy. Default: all except system databases.
 	Databases []string `json:"databases,omitempty"`
 	// caSecret names a Secret whose key ca.crt has the authority that signed the server's certificate. Default: the certificate is not verified.
 	CASecret *v1alpha1.SecretNameApplyConfiguration `json:"caSecret,omitempty"`
 	// cutOver ends the import: services start if the copy equals the server. Stop all writes to the server first.
-	// Default: the copy keeps following the server.
+	// Default: the copy keeps receiving the server's changes.
 	CutOver *bool `json:"cutOver,omitempty"`
 }
 

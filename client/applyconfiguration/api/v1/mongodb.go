@@ -19,8 +19,8 @@ type MongoDBApplyConfiguration struct {
 	// kind is Managed (MongoDB's operator runs the replica set) or ThirdParty (MongoDB runs elsewhere; scheduling,
 	// labels and annotations then apply to the probe pod). Default: Managed.
 	Kind *string `json:"kind,omitempty"`
-	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates no more losses than the next
-	// lower odd number.
+	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates only as many losses as the
+	// next lower odd number.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// version of MongoDB. MongoDB's operator must know it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
 	// 0.12. An upgrade passes one major version at a time.
@@ -32,8 +32,8 @@ type MongoDBApplyConfiguration struct {
 	// credentialsSecret names a Secret of this namespace whose key password is the password of the account dataservice. Default: a Secret
 	// that the operator generates and keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
-	// size of each mongod container is small, medium, large, or custom (the amounts of resources).
-	// Default: 100m to 1 CPU and 1Gi of memory.
+	// size of each mongod container is small, medium, large, or custom (the amounts in resources). Default: 100m to 1 CPU
+	// and 1Gi of memory.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`

@@ -18,11 +18,11 @@ import (
 type MySQLApplyConfiguration struct {
 	MiddlewareApplyConfiguration `json:""`
 	// acceptLoss consents to a loss of data by repeating a text. For a switch to the database in name, copy the text from
-	// status.loses.accept of the DataRestore or from the condition DatabaseSwitch. For an import without its source, copy
-	// the text from the condition Imported. Without acceptLoss the current database stays in use. Default: no loss.
+	// status.loses.accept of the DataRestore or from the condition DatabaseSwitch. For an import whose source was lost,
+	// copy the text from the condition Imported. Without acceptLoss the current database stays in use. Default: no loss.
 	AcceptLoss *string `json:"acceptLoss,omitempty"`
 	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
-	// its data when it becomes a MySQLCluster. The change cannot be reversed: with replica 1 mysql is a MySQLCluster of one member.
+	// its data when it becomes a MySQLCluster. The change cannot be reversed: with replica 1, mysql stays a MySQLCluster of one member.
 	// Default: one server.
 	Replication *MySQLReplicationApplyConfiguration `json:"replication,omitempty"`
 	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The operator uses
@@ -46,12 +46,12 @@ type MySQLApplyConfiguration struct {
 	// backup configures the store and the schedule of backups. Declaring it restarts the server once, to create the
 	// account that makes the backups. Default: no backups.
 	Backup *BackupApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom is the backup from which a new database is made. It is read only while the volume was never used, so it
-	// never changes existing data. The passwords come from the Secrets, not from the backup. Default: a new database is
-	// empty.
+	// restoreFrom is the backup from which a new database is made. It has an effect only before the first use of the
+	// volume, so it never changes existing data. The passwords come from the Secrets, not from the backup. Default: a new
+	// database is empty.
 	RestoreFrom *RestoreFromApplyConfiguration `json:"restoreFrom,omitempty"`
-	// importFrom is a running server. A new database is copied from that server, and follows it until cutOver. Services wait until cutOver.
-	// With several members, one server makes the copy and then becomes the first member. Default: a new database is empty.
+	// importFrom is a running server. Until cutOver, a new database copies the server's data and changes, and services wait. With several
+	// members, one server makes the copy and then becomes the first member. Default: a new database is empty.
 	ImportFrom *ImportFromApplyConfiguration `json:"importFrom,omitempty"`
 }
 

@@ -10,7 +10,7 @@ package v1
 //
 // MySQLReplication configures which member of a MySQL database may be the primary, and when.
 type MySQLReplicationApplyConfiguration struct {
-	// whenAlone is Write (the primary accepts writes without a copy, after the operator recorded this) or Block (commits wait for a copy).
+	// whenAlone is Write (the operator records that no copy exists, and then the primary accepts writes) or Block (commits wait for a copy).
 	WhenAlone *string `json:"whenAlone,omitempty"`
 	// failover is Automatic (the operator replaces a lost primary when the replacement provably loses nothing) or Manual (the
 	// operator replaces a lost primary when primary names another member).
@@ -21,8 +21,8 @@ type MySQLReplicationApplyConfiguration struct {
 	// maxLag is the maximum delay of a replica. A replica with a longer delay does not acknowledge transactions, and the Service for reads excludes
 	// it.
 	MaxLag *string `json:"maxLag,omitempty"`
-	// acceptLoss repeats the token in the message of the status. It consents to continue with the best remaining copy after all
-	// copies with every acknowledged transaction were lost.
+	// acceptLoss repeats the token in the message of the status. It consents to continue with the best remaining copy when no
+	// copy has all acknowledged transactions.
 	AcceptLoss *string `json:"acceptLoss,omitempty"`
 }
 

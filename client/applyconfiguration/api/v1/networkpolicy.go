@@ -8,17 +8,17 @@ package v1
 // NetworkPolicyApplyConfiguration represents a declarative configuration of the NetworkPolicy type for use
 // with apply.
 //
-// NetworkPolicy lets only the components that depend on a component, or call it, connect to the
-// component's pods, and only to its ports. A component with a nodePort, a load balancer or an
-// ingress accepts connections from anywhere.
+// NetworkPolicy limits connections to a component's pods. Only components that depend on the component or call it may
+// connect, and only to its ports. A component with a nodePort, a load balancer or an ingress accepts connections from
+// anywhere.
 type NetworkPolicyApplyConfiguration struct {
 	// enabled creates a NetworkPolicy for each component.
 	Enabled *bool `json:"enabled,omitempty"`
 	// allowFrom lists further peers (NetworkPolicyPeer) that may connect to every component, such as a
 	// monitoring namespace.
 	AllowFrom []ObjectApplyConfiguration `json:"allowFrom,omitempty"`
-	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with
-	// enabled. Through the port of a mesh, a client can reach every port of the pod: see docs/services.md.
+	// additionalPorts opens further TCP ports to the admitted peers, such as 15008 of Istio in ambient mode. Only used if
+	// enabled is true. Through the port of a mesh, a client can reach every port of the pod: see docs/services.md.
 	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }
 

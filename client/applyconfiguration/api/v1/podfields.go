@@ -22,12 +22,12 @@ type PodFieldsApplyConfiguration struct {
 	Sidecars []ObjectApplyConfiguration `json:"sidecars,omitempty"`
 	// volumes (Volume) are additional volumes of the pods.
 	Volumes []ObjectApplyConfiguration `json:"volumes,omitempty"`
-	// serviceAccountName is the service account of the pods. No token is mounted. Default: the default
-	// account of the namespace.
+	// serviceAccountName is the service account of the pods. No token is mounted. Default: the namespace's default
+	// account.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 	// annotations are additional annotations of the pods.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// podSecurityContext is the security context of the pods. Each field that is set replaces the same field of the default.
+	// podSecurityContext is the security context of the pods. Each field replaces the same field of the default.
 	PodSecurityContext *ObjectApplyConfiguration `json:"podSecurityContext,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`

@@ -29,8 +29,8 @@ type RedisApplyConfiguration struct {
 	// that image. An older version is reported, and the operator changes nothing. Default: the version of this
 	// operator release.
 	Version *string `json:"version,omitempty"`
-	// size of each Redis container is small, medium, large, or custom (the amounts of resources).
-	// Default: 100m to 1 CPU and 512Mi to 1Gi of memory.
+	// size of each Redis container is small, medium, large, or custom (the amounts in resources). Default: 100m to 1 CPU
+	// and 512Mi to 1Gi of memory.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`

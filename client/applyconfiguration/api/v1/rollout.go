@@ -17,8 +17,8 @@ type RolloutApplyConfiguration struct {
 	// order is Dependency (a component starts when everything it depends on is ready) or
 	// Sequential (one component after the other).
 	Order *apiv1.RolloutOrder `json:"order,omitempty"`
-	// restartOnChange restarts pods when a Secret or ConfigMap that you created, and that the pods use,
-	// changes. Pods of databases are not restarted. Default: false.
+	// restartOnChange restarts pods after a change of a Secret or ConfigMap that you created and the pods use. Pods of
+	// databases are not restarted. Default: false.
 	RestartOnChange *bool `json:"restartOnChange,omitempty"`
 }
 

@@ -14,8 +14,8 @@ import (
 //
 // ServiceFields are the fields of a service that other workloads lack.
 type ServiceFieldsApplyConfiguration struct {
-	// ports (Port) are further ports of the container and the Service. An entry with the number in the
-	// field port replaces the main port.
+	// ports (Port) are further ports of the container and the Service. An entry with the main port's number replaces the
+	// main port.
 	Ports []ObjectApplyConfiguration `json:"ports,omitempty"`
 	// sessionAffinity is None (any pod serves a client) or ClientIP (the same pod serves all requests of a client).
 	SessionAffinity *corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
@@ -30,8 +30,7 @@ type ServiceFieldsApplyConfiguration struct {
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// autoscaling creates a HorizontalPodAutoscaler, which then sets the number of pods.
 	Autoscaling *AutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
-	// disruptionBudget configures a PodDisruptionBudget. Default: maxUnavailable 1 if there is more than one
-	// pod, else none.
+	// disruptionBudget configures a PodDisruptionBudget. Default: maxUnavailable 1 for more than one pod, else none.
 	DisruptionBudget *ObjectApplyConfiguration `json:"disruptionBudget,omitempty"`
 }
 

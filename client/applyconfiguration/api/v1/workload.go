@@ -16,11 +16,9 @@ import (
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 // Workload are the fields of every component, middleware or service.
 type WorkloadApplyConfiguration struct {
-	// image of the container. Default: the built-in image of the component; an additional service has no
-	// default and must set an image.
+	// image of the container. Default: the component's built-in image; an additional service must set one.
 	Image *string `json:"image,omitempty"`
-	// port of the container and its Service. Default: the built-in port of the component; an additional
-	// service has no default.
+	// port of the container and its Service. Default: the component's built-in port; an additional service has none.
 	Port *int32 `json:"port,omitempty"`
 	// nodePort opens this port on every node. Default: 0, none.
 	NodePort *int32 `json:"nodePort,omitempty"`

@@ -13,7 +13,7 @@ type BackupClaimApplyConfiguration struct {
 	// name of the claim, which must exist.
 	Name *string `json:"name,omitempty"`
 	// folder on the volume. Two sources of backups must not share a folder. Default: the whole volume for a DataService, and
-	// <namespace>/<name of the resource>/<etcd, redis or mysql.cluster> for others.
+	// <namespace>/<name of the resource>/<etcd, redis or mysql.cluster> for other kinds.
 	Folder *string `json:"folder,omitempty"`
 }
 

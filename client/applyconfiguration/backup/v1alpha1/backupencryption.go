@@ -10,8 +10,8 @@ package v1alpha1
 //
 // BackupEncryption selects the keys that open encrypted backups.
 type BackupEncryptionApplyConfiguration struct {
-	// recipients are public keys of age. The private key of any one of them opens a backup. To make backups, the cluster
-	// needs no private key.
+	// recipients are public keys of the tool age. The private key of any one of them opens a backup. To make backups, the
+	// cluster needs no private key.
 	Recipients []string `json:"recipients,omitempty"`
 }
 

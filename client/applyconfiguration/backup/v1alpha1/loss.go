@@ -14,9 +14,9 @@ import (
 //
 // Loss describes the data that was committed in the running database after the point in time to which the backup was restored.
 type LossApplyConfiguration struct {
-	// summary describes the loss in a few words. Transactions after countedTo are lost in addition.
+	// summary describes the loss in a few words. Transactions after countedTo are also lost.
 	Summary *string `json:"summary,omitempty"`
-	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end of the loss, because all
+	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text has no end time, because all
 	// transactions until the switch are lost.
 	Accept *string `json:"accept,omitempty"`
 	// transactions is the number of lost transactions in the archive. Absent without an archive.

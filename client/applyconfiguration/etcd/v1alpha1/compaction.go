@@ -10,8 +10,8 @@ package v1alpha1
 //
 // Compaction configures when etcd drops the history of keys.
 type CompactionApplyConfiguration struct {
-	// mode is periodic (history older than retention is dropped) or revision (all but the last retention
-	// revisions are dropped).
+	// mode is periodic (etcd drops history that is older than the duration in retention) or revision (etcd keeps only the
+	// newest revisions; retention is their number).
 	Mode *string `json:"mode,omitempty"`
 	// retention is the length of the history that is kept: a duration (a number alone means hours), or a number of revisions.
 	Retention *string `json:"retention,omitempty"`

@@ -17,9 +17,9 @@ import (
 //
 // EtcdClusterSpec is the desired state of an etcd cluster. A field that is null counts as not given.
 type EtcdClusterSpecApplyConfiguration struct {
-	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
-	// kept. If the number is even, one more member runs, because an even number of members survives no more
-	// losses than the next lower odd number. A HorizontalPodAutoscaler may set replicas.
+	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept. If the
+	// number is even, one more member runs, because an even number of members survives only as many losses as the next
+	// lower odd number. A HorizontalPodAutoscaler may set replicas.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec after its
 	// creation, a change or a failure. After that, the condition Progressing is False with the reason
@@ -29,8 +29,8 @@ type EtcdClusterSpecApplyConfiguration struct {
 	// storage is the size of each member's volume. It can grow if the storage class can expand volumes; it may
 	// not shrink.
 	Storage *resource.Quantity `json:"storage,omitempty"`
-	// storageAutoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
-	// container in each pod reports the use of its volume. Default: volumes grow with storage alone.
+	// storageAutoGrow grows nearly full volumes, even while the server cannot run. The storage class must allow
+	// expansion. A container in each pod reports the use of its volume. Default: volumes grow only when storage grows.
 	StorageAutoGrow *backupv1alpha1.AutoGrowApplyConfiguration `json:"storageAutoGrow,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`
@@ -39,8 +39,8 @@ type EtcdClusterSpecApplyConfiguration struct {
 	Version *string `json:"version,omitempty"`
 	// registry replaces the host of the default image: REGISTRY/etcd-development/etcd. Default: gcr.io.
 	Registry *string `json:"registry,omitempty"`
-	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. If image
-	// has neither, the tag is v and the version. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. An image with a tag or a digest must contain the etcd version in the field version. An image with
+	// neither gets the tag v<version>. Default: gcr.io/etcd-development/etcd.
 	Image *string `json:"image,omitempty"`
 	// imagePullSecrets are the credentials for pulling images.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`

@@ -10,13 +10,14 @@ package v1alpha1
 //
 // NetworkPolicy limits the peers that may connect as clients.
 type NetworkPolicyApplyConfiguration struct {
-	// enabled lets only the cluster's own pods, the operator and allowFrom connect to clients' port and to the
-	// metrics. While enabled is false, every pod may connect.
+	// enabled lets only the cluster's own pods, the operator and the peers in allowFrom connect to the port for clients
+	// and to the metrics. While enabled is false, every pod may connect.
 	Enabled *bool `json:"enabled,omitempty"`
 	// allowFrom lists further peers (NetworkPolicyPeer) that may connect, such as the namespaces of clients.
 	AllowFrom []ObjectApplyConfiguration `json:"allowFrom,omitempty"`
-	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
-	// Through the port of a mesh, a client can reach every port of the pod, also the port for members: see docs/services.md.
+	// additionalPorts opens further TCP ports to the admitted peers, such as 15008 of Istio in ambient mode. Only used if enabled
+	// is true. Through the port of a mesh, a client can reach every port of the pod, also the port for members: see
+	// docs/services.md.
 	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }
 

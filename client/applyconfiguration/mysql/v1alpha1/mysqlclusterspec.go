@@ -27,15 +27,15 @@ type MySQLClusterSpecApplyConfiguration struct {
 	Replication *ReplicationApplyConfiguration `json:"replication,omitempty"`
 	// storage is the volume of each member.
 	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
-	// credentialsSecret names a Secret of this namespace with the key root-password of root, who logs in only inside
-	// the pods, and the keys username and password of the clients' account. A changed password takes effect without a
-	// restart. Default: a Secret that the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace with the keys root-password (for root, who logs in only inside
+	// the pods), username and password (the clients' account). A changed password takes effect without a restart.
+	// Default: a Secret that the operator generates and keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
 	// databases are created if they do not exist. The clients' account has all rights on these databases,
 	// and no rights on others. Removing an entry does not drop the database.
 	Databases []mysqlv1alpha1.DatabaseName `json:"databases,omitempty"`
-	// users are further accounts, with the passwords of usersSecret. The operator creates them while the database runs. Removing an
-	// entry drops neither the account nor its rights.
+	// users are further accounts. usersSecret has their passwords. The operator creates the accounts while the database runs.
+	// Removing an entry drops neither the account nor its rights.
 	Users []UserApplyConfiguration `json:"users,omitempty"`
 	// usersSecret names a Secret of this namespace. It has a key with the name of each account in users.
 	// The value is the account's password. A changed password takes effect without a restart. Default: <name>-users.

@@ -27,7 +27,7 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// replicas is the number of pods that exist.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// readyReplicas is the number of members that serve, or follow the primary without lag.
+	// readyReplicas is the number of wanted members in state Well: the writable primary, and replicas that lag at most maxLag.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// ready is readyReplicas and the number of wanted members: 3/3.
 	Ready *string `json:"ready,omitempty"`
@@ -38,7 +38,7 @@ type MySQLClusterStatusApplyConfiguration struct {
 	// epoch grows with each change of the primary.
 	Epoch *int64 `json:"epoch,omitempty"`
 	// voters are the pods whose copies acknowledge transactions. Each acknowledged transaction is on at least one of these
-	// pods, and only one of these pods can become the primary. Empty: the primary has no such copy.
+	// pods, and only these pods can become the primary. Empty: the primary has no such copy.
 	Voters []string `json:"voters,omitempty"`
 	// version is the lowest version of MySQL that a member runs.
 	Version *string `json:"version,omitempty"`

@@ -26,8 +26,8 @@ type ReplicationApplyConfiguration struct {
 	// maxLag is the maximum delay of a replica, in whole seconds. A replica with a longer delay does not acknowledge
 	// transactions, and the Service for reads excludes it.
 	MaxLag *string `json:"maxLag,omitempty"`
-	// acceptLoss consents to continue with a remaining copy after all copies with every acknowledged transaction were lost. It
-	// repeats status.lossToken, or a token in status.notes if no copy has all transactions of the others. Each loss has a new token.
+	// acceptLoss consents to continue with a remaining copy when no copy has all acknowledged transactions. It repeats
+	// status.lossToken, or a token in status.notes if no copy has all transactions of the others. Each loss has a new token.
 	AcceptLoss *string `json:"acceptLoss,omitempty"`
 }
 

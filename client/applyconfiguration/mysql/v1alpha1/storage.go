@@ -20,8 +20,8 @@ type StorageApplyConfiguration struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
-	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// autoGrow grows nearly full volumes, even while the server cannot run. The storage class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow only when size grows.
 	AutoGrow *backupv1alpha1.AutoGrowApplyConfiguration `json:"autoGrow,omitempty"`
 }
 

@@ -10,9 +10,8 @@ package v1alpha1
 //
 // Volumes configure the storage of the data.
 type VolumesApplyConfiguration struct {
-	// type is hostPath (each pod has a claim according to storage; no path of a node is mounted) or nfs
-	// (the pods share the claim persistentVolumeClaimName, and each pod has a folder).
-	// Default: hostPath.
+	// type is hostPath (each pod has a claim, as spec.storage defines; no path of a node is mounted) or nfs (the pods
+	// share the claim persistentVolumeClaimName, and each pod has a folder). Default: hostPath.
 	Type *string `json:"type,omitempty"`
 	// persistentVolumeClaimName is the claim that all pods share. It must exist and be ReadWriteMany.
 	// If the name is invalid for a claim, such as pvcName, the operator reports this and gives each pod
