@@ -14,13 +14,14 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// With publicKey, each url of the presets lets the driver request MySQL's public key. The rest of the files does not change.
-func TestPublicKeyInURLs(t *testing.T) {
+// With publicKey, each url of the presets lets the driver request MySQL's public key. With tls, no url forbids TLS. The rest of the files does
+// not change.
+func TestURLsOfMySQL(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("microservice/ci/*-values.yaml")
 	assert.NilError(t, err)
-	const url, added = "jdbc:mysql://", "allowPublicKeyRetrieval=true&"
-	urls := 0
+	const url, added, forbids = "jdbc:mysql://", "allowPublicKeyRetrieval=true&", "useSSL=false&"
+	urls, plain := 0, 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		assert.NilError(t, err)
@@ -30,16 +31,18 @@ func TestPublicKeyInURLs(t *testing.T) {
 			continue
 		}
 		before := made(t, component.ChartMicroservice, string(data))
-		mysql["publicKey"] = true
+		mysql["publicKey"], mysql["tls"] = true, true
 		for name, object := range made(t, component.ChartMicroservice, flow(t, values)) {
 			files, _ := object["data"].(map[string]any)
 			for key, text := range files {
 				text, was := text.(string), at(before[name], "data", key).(string)
-				assert.Equal(t, strings.ReplaceAll(text, added, ""), was, file)
+				assert.Equal(t, strings.ReplaceAll(text, added, ""), strings.ReplaceAll(was, forbids, ""), file)
 				assert.Equal(t, strings.Count(text, "?"+added), strings.Count(was, url), file)
 				urls += strings.Count(was, url)
+				plain += strings.Count(was, forbids)
 			}
 		}
 	}
 	assert.Equal(t, urls, 11)
+	assert.Equal(t, plain, 3)
 }

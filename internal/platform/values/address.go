@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -49,6 +50,17 @@ var afterMySQL7 = regexp.MustCompile(`^([89]|[2-9][0-9])\.`)
 // of such an account only if the client encrypts it with the server's public key. Drivers request the key only if the URL allows that.
 func needsPublicKey(c *component.Component) bool {
 	return c.Kind != component.ThirdParty && (c.Chart == component.ChartReplicated || afterMySQL7.MatchString(c.MySQL.ServerVersion))
+}
+
+// requiresTLS reports whether a database accepts only connections with TLS. Drivers use TLS if the server offers it, unless the URL forbids
+// TLS.
+func requiresTLS(c *component.Component) bool {
+	for name, value := range c.Workload.Config {
+		if strings.ReplaceAll(name, "-", "_") == "require_secure_transport" {
+			return c.Kind != component.ThirdParty && slices.Contains([]string{"", "1", "ON", "TRUE"}, strings.ToUpper(value))
+		}
+	}
+	return false
 }
 
 func host(in Input, c *component.Component) string {

@@ -145,6 +145,19 @@ func TestPublicKey(t *testing.T) {
 	}
 }
 
+// The product's services use TLS if the database requires it.
+func TestTLSOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]any{
+		"{}": nil, "{config: {require_secure_transport: 'OFF'}}": nil, "{config: {require_secure_transport: 'ON'}}": true, "{config: {require-secure-transport: ''}}": true,
+		"{replica: 3, config: {require_secure_transport: '1'}}": true, "{thirdParty: {url: 'mysql://a'}}": nil,
+	} {
+		v, err := try(t, "{mysql: "+spec+", eureka: {}, proxy: {}}", "proxy")
+		assert.NilError(t, err, spec)
+		assert.Equal(t, v["endpoints"].(map[string]any)["mysql"].(map[string]any)["tls"], want, spec)
+	}
+}
+
 // A service gets no addresses and no credentials of components on which it does not depend. A user's service that is
 // named redis, etcd or mongodb does not count as such a component.
 func TestNotConnected(t *testing.T) {

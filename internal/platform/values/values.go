@@ -167,8 +167,12 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 	}
 	v["service"] = string(c.Name)
 	found := endpoints(in, func(dsv1.ComponentName) bool { return true })
-	if mysql := in.Graph.Get(component.MySQL); mysql != nil && needsPublicKey(mysql) {
-		found[string(component.MySQL)].(map[string]any)["publicKey"] = true
+	if mysql := in.Graph.Get(component.MySQL); mysql != nil {
+		for field, isSet := range map[string]bool{"publicKey": needsPublicKey(mysql), "tls": requiresTLS(mysql)} {
+			if isSet {
+				found[string(component.MySQL)].(map[string]any)[field] = true
+			}
+		}
 	}
 	v["endpoints"] = found
 	v["credentials"] = map[string]any{
