@@ -22,7 +22,7 @@ import (
 
 // Cluster is a cluster that may have backups.
 type Cluster struct {
-	// Declared is the declaration of backups in the spec; nil for none.
+	// Declared is the declaration of backups in the spec; nil if the spec declares none.
 	Declared *backupv1.ClusterBackup
 	// Part is the name of the part with the data, such as etcd.
 	Part string

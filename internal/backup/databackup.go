@@ -50,7 +50,7 @@ var (
 	_ reconcile.Watcher                                           = &DataBackups{}
 )
 
-// NewDataBackups returns the kind. The client is the operator's cached one; live reads from the API server.
+// NewDataBackups returns the kind. c reads from the operator's cache; live reads from the API server.
 func NewDataBackups(c client.Client, live client.Reader) *DataBackups {
 	return &DataBackups{client: c, jobs: Reader{Client: c, Live: live}}
 }

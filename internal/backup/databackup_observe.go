@@ -19,10 +19,10 @@ import (
 
 // DataBackupObservation is the observation of a backup. It contains only data.
 type DataBackupObservation struct {
-	// Source is the CronJob for backups of the data. If there is none, Source is nil and Problem has the reason.
+	// Source is the CronJob for backups of the data. If there is none, Source is nil and Problem contains the reason.
 	Source  *Source
 	Problem string
-	// Job is the Job of the backup; nil for none.
+	// Job is the Job of the backup; nil if it does not exist.
 	Job *Job
 	// Conflict names the controller of the Job, if that is not this backup.
 	Conflict string

@@ -125,8 +125,8 @@ func TestSources(t *testing.T) {
 	assert.Equal(t, len(sources), 4)
 }
 
-// The source of a DataService with several members is the CronJob of the MySQLCluster that it controls. A MySQLCluster
-// of another DataService does not count.
+// The source of a DataService with several members is the CronJob of the MySQLCluster that the DataService
+// controls. A MySQLCluster of another DataService does not count.
 func TestSourceOfMembers(t *testing.T) {
 	t.Parallel()
 	types := runtime.NewScheme()

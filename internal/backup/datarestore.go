@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 
 const (
-	// StepCreateClaim creates the volume of the restore.
+	// StepCreateClaim creates the claim of the restore.
 	StepCreateClaim = "CreateClaim"
 	// StepMarkClaim annotates the claim when its database is complete. The claim outlives the DataRestore.
 	StepMarkClaim = "MarkClaim"
@@ -47,7 +47,7 @@ var (
 	_ reconcile.Watcher                                             = &DataRestores{}
 )
 
-// NewDataRestores returns the kind. The client is the operator's cached one; live reads from the API server.
+// NewDataRestores returns the kind. c reads from the operator's cache; live reads from the API server.
 func NewDataRestores(c client.Client, live client.Reader) *DataRestores {
 	return &DataRestores{client: c, live: live, jobs: Reader{Client: c, Live: live}}
 }

@@ -34,8 +34,8 @@ const (
 
 func jobName(r *backupv1.DataRestore) string { return r.Name + "-restore" }
 
-// claimName returns the name of the claim to which a backup is restored: the claim of the database databaseName. For a
-// rehearsal, it is a separate claim.
+// claimName returns the name of the claim to which a backup is restored: the claim of the database that
+// spec.databaseName names or, for a rehearsal, a separate claim.
 func claimName(r *backupv1.DataRestore) string {
 	if name := r.Spec.DatabaseName; name != "" {
 		return "data-" + name + "-0"
@@ -95,7 +95,7 @@ type Model struct {
 }
 
 // modelOf returns the model of a restore's volume. The spec of the restore takes precedence over the database's claim
-// (own, may be nil). It returns nil if neither has a size.
+// (own, may be nil). modelOf returns nil if neither specifies a size.
 func modelOf(r *backupv1.DataRestore, own *corev1.PersistentVolumeClaim) *Model {
 	m := &Model{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}
 	if own != nil {
@@ -222,8 +222,8 @@ func reached(stage string) *corev1.Probe {
 	}
 }
 
-// failAtOnce makes a Job fail at its first pod if the validating container exits with a code that only a user can
-// repair. The rule is a copy of the template's rule for the working container.
+// failAtOnce makes a Job fail at its first pod if the validating container exits with the code of an error that only
+// a user can repair. The rule is a copy of the template's rule for the working container.
 func failAtOnce(job *batchv1.JobSpec) {
 	if job.PodFailurePolicy == nil {
 		return

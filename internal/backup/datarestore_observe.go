@@ -18,19 +18,19 @@ import (
 
 // DataRestoreObservation is the observation of a restore. It contains only data.
 type DataRestoreObservation struct {
-	// Source is the CronJob that restores the data; nil for none.
+	// Source is the CronJob that restores the data; nil if it does not exist.
 	Source *Source
 	// HasMembers reports whether the database has several members. A DataRestore cannot restore such a database.
 	HasMembers bool
 	// Model describes the volume to create; nil if its size is unknown.
 	Model *Model
-	// Claim is the claim with the name that the restore needs; nil for none. Owned reports whether this restore created
-	// it.
+	// Claim is the claim with the name that the restore needs; nil if it does not exist. Owned reports whether this
+	// restore created the claim.
 	Claim *corev1.PersistentVolumeClaim
 	Owned bool
 	// Taken names an object that already uses the database's name; empty for none.
 	Taken string
-	// Job is the Job of the restore; nil for none.
+	// Job is the Job of the restore; nil if it does not exist.
 	Job *Job
 	// Conflict names the controller of the Job, if that is not this restore.
 	Conflict string

@@ -136,7 +136,7 @@ func prepared(r *backupv1.DataRestore, result *contract.Result) string {
 		loss.Summary, r.Spec.Of.Component, r.Spec.DatabaseName, r.Spec.Of.Component, loss.Accept, r.Spec.Of.Kind, r.Spec.Of.Name)
 }
 
-// lossOf returns the loss of a switch to the restored database: the newer transactions of the running database.
+// lossOf returns the loss that a switch to the restored database causes: the newer transactions of the running database.
 func lossOf(result *contract.Result) *backupv1.Loss {
 	accept := object.LossSince(orUnknown(restoredTo(result)))
 	later := result.Later

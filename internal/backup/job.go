@@ -25,15 +25,15 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// The containers of a Job whose reports are read.
+// The operator reads the reports of these containers of a Job.
 const (
-	// Container is the name of the container that does the work. It is in the template.
+	// Container is the name of the container that does the work. The template contains it.
 	Container = "backup"
 	// ContainerValidate is the name of the container that first checks whether the work can succeed. Some Jobs lack it.
 	ContainerValidate = "validate"
 )
 
-// labelJob is the label of the pods of a Job.
+// labelJob is the label of a pod that names its Job.
 const labelJob = "batch.kubernetes.io/job-name"
 
 // Source is a CronJob whose template is used for Jobs.
@@ -43,8 +43,8 @@ type Source struct {
 	Template batchv1.JobTemplateSpec
 }
 
-// Job creates a Job from the CronJob outside of its schedule, like `kubectl create job --from`. The CronJob's history limits apply to the
-// Job.
+// Job returns a new Job for a run outside of the CronJob's schedule, like `kubectl create job --from`. The CronJob's history
+// limits apply to the Job.
 func (s *Source) Job(name, namespace string) *batchv1.Job {
 	template := s.Template.DeepCopy()
 	return &batchv1.Job{
@@ -134,8 +134,8 @@ func into(from *unstructured.Unstructured, to any) error {
 	return nil
 }
 
-// ControllerOf returns a text that names the controller of a Job. It is used when another controller than expected has
-// made the Job.
+// ControllerOf returns a text that names the controller of a Job. Messages use this text if another controller
+// than expected has made the Job.
 func ControllerOf(job *batchv1.Job) string {
 	if ref := metav1.GetControllerOfNoCopy(job); ref != nil {
 		return ref.Kind + " " + ref.Name
@@ -143,7 +143,7 @@ func ControllerOf(job *batchv1.Job) string {
 	return "no controller"
 }
 
-// Source returns the CronJob of a resource whose label object.LabelBackup has this value, or nil.
+// Source returns the CronJob that a resource controls and whose label object.LabelBackup has the given value, or nil.
 func (r Reader) Source(ctx context.Context, of Of, label string) (*Source, error) {
 	owner := object.Owner{GroupVersionKind: of.Kind, Namespace: of.Namespace, Name: of.Name}
 	list := object.EmptyList(object.CronJobKind)

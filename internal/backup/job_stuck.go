@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Only events have the reason why a Job has no pod.
+// Only events state the reason why a Job has no pod.
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 // A Job of a CronJob is deleted if its working container has ended while another container of its pod still runs: such a Job blocks the
 // next Job.
@@ -141,7 +141,7 @@ type Unfinished struct {
 	IsHeld bool
 }
 
-// Unfinished returns the unfinished Jobs of the CronJobs for the data of a component, by name.
+// Unfinished returns the unfinished Jobs of the CronJobs for the data of a component, sorted by name.
 func (r Reader) Unfinished(ctx context.Context, namespace, instance, component string) ([]Unfinished, error) {
 	list := object.EmptyList(object.JobKind)
 	labels := client.MatchingLabels{object.LabelInstance: instance, object.LabelComponent: component + PartJobs}
@@ -177,8 +177,8 @@ func isOfCronJob(job *batchv1.Job) bool {
 }
 
 // End deletes a Job whose working container has ended while other containers still run, so that the CronJob can create
-// the next Job. Right before that, it reads the Job and its pods from the API server. If their state has changed, it
-// deletes nothing and returns nil.
+// the next Job. Right before the deletion, it reads the Job and its pods from the API server. If their state has
+// changed, it deletes nothing and returns nil.
 func (r Reader) End(ctx context.Context, namespace string, u Unfinished) error {
 	job := &batchv1.Job{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: u.Name}, job)

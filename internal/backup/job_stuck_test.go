@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// jobAt returns a Job of a CronJob that was created some time ago.
+// jobAt returns a CronJob's Job of the given age.
 func jobAt(ago time.Duration) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "data", Name: "db-backup-1", UID: "job", CreationTimestamp: metav1.NewTime(time.Now().Add(-ago)),
@@ -32,7 +32,8 @@ func jobAt(ago time.Duration) *batchv1.Job {
 	}}
 }
 
-// podOf returns the pod of that Job. Its working container ended some time ago, and other containers still run.
+// podOf returns a pod of the Job of jobAt. The pod's working container ended the given time ago, and the other
+// given containers still run.
 func podOf(name string, code int32, ago time.Duration, others ...string) *corev1.Pod {
 	end := &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(time.Now().Add(-ago)), Message: `{"ok":true,"id":"a"}`}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -52,7 +53,7 @@ func readerOf(objects ...client.Object) Reader {
 	return Reader{Client: c, Live: c}
 }
 
-// If a Job is suspended, or the API server refuses its pod, the state of the Job has the reason within seconds. The
+// If a Job is suspended, or the API server refuses its pod, the state of the Job shows the reason within seconds. The
 // reason names the quota or policy.
 func TestJobsWithoutAPodSayWhy(t *testing.T) {
 	t.Parallel()
@@ -114,7 +115,7 @@ func lookAgain(t *testing.T) {
 // promised is the maximum time until a fault is reported.
 const promised = 10 * time.Second
 
-// ended returns a pod that ended after all events.
+// ended changes a pod into one that was created after all events and has failed.
 func ended(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase, pod.CreationTimestamp = corev1.PodFailed, metav1.NewTime(time.Now().Add(time.Hour))
 	return pod

@@ -119,7 +119,7 @@ func TakeBackup(at **metav1.Time, id *string, warnings *[]string, r *Run) {
 }
 
 // Judge returns the verdict about backups. at, id and warnings describe the last success, and bad the last failure (nil
-// for none). overdue has the reason why the next backup is overdue, or is empty.
+// for none). overdue is the reason why the next backup is overdue, or "".
 func Judge(at *metav1.Time, id string, warnings []string, bad *Run, overdue string) *Verdict {
 	switch {
 	case bad.IsNewer(at):

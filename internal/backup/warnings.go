@@ -27,7 +27,7 @@ func summarize(warnings []string) string {
 
 // Restored is the observation of a database that may have been restored from a backup.
 type Restored struct {
-	// IsDeclared reports whether the spec names a backup for the first data. Pods are the pods of the database.
+	// IsDeclared reports whether the spec names a backup to restore into a new database. Pods are the pods of the database.
 	IsDeclared bool
 	Pods       []*corev1.Pod
 }

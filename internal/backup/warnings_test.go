@@ -41,7 +41,7 @@ func TestWarningsOfAClustersBackup(t *testing.T) {
 	assert.Equal(t, list[0].Message, "the last backup is b")
 }
 
-// The condition Restored has the warnings of the restore that created a database. The condition stays after the pod of
+// The condition Restored reports the warnings of the restore that created a database. The condition stays after the pod of
 // the restore was deleted. It is removed when the spec no longer declares the backup to restore.
 func TestWarningsOfARestore(t *testing.T) {
 	t.Parallel()

@@ -18,14 +18,14 @@ import (
 // agentContainer is the name of the init container that copies the agent.
 const agentContainer = "d3os-agent"
 
-// Agent keeps the image of the agent in a StatefulSet. Its value is the name of an annotation of the StatefulSet. That
-// annotation has the digest of the pod template without the agent's image.
+// Agent keeps the agent's image in a StatefulSet unchanged during upgrades of the operator. Its value is the name of the
+// StatefulSet's annotation that contains the digest of the pod template without the agent's image.
 type Agent string
 
 // AgentPods holds the values of a live StatefulSet that Settle compares: the digest in the annotation, and the agent's image.
 type AgentPods struct{ Digest, Image string }
 
-// Pods reads AgentPods from a StatefulSet, which may be nil.
+// Pods reads AgentPods from a StatefulSet. It returns the zero value if set is nil.
 func (a Agent) Pods(set *unstructured.Unstructured) AgentPods {
 	if set == nil {
 		return AgentPods{}
@@ -105,7 +105,7 @@ func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) er
 	return nil
 }
 
-// HasAgent reports whether a Deployment among some objects starts with a copy of the agent.
+// HasAgent reports whether objects contain a Deployment with the init container that copies the agent.
 func HasAgent(objects []*unstructured.Unstructured) bool {
 	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" && agentIn(o) != nil })
 }
@@ -119,7 +119,7 @@ func agentImage(workload *unstructured.Unstructured) string {
 	return image
 }
 
-// agentIn returns the init container of a workload that copies the agent, or nil.
+// agentIn returns a workload's init container that copies the agent, or nil.
 func agentIn(set *unstructured.Unstructured) map[string]any {
 	spec, _ := set.Object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
@@ -133,7 +133,7 @@ func agentIn(set *unstructured.Unstructured) map[string]any {
 	return nil
 }
 
-// Replicas returns the replicas of a StatefulSet, which may be nil.
+// Replicas returns spec.replicas of a StatefulSet, or 0 if set is nil.
 func Replicas(set *unstructured.Unstructured) int {
 	if set == nil {
 		return 0

@@ -109,8 +109,8 @@ func sign(template, authority *x509.Certificate, signer *ecdsa.PrivateKey) (Pair
 	}, nil
 }
 
-// Check returns an error with the reason why a certificate does not fit a leaf, or nil. A certificate must be renewed after two thirds of
-// its lifetime.
+// Check returns an error with the reason why a certificate does not fit a leaf, or nil. It also returns an error after two thirds of the
+// certificate's lifetime, when the certificate must be renewed.
 func (p Pair) Check(leaf Leaf, authority Pair, now time.Time) error {
 	cert, key, err := p.parse()
 	if err != nil {

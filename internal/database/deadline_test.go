@@ -53,7 +53,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// A creation waits for a pod, and a change replaces the creation. The rows have the conditions, minute by minute.
+// A creation waits for a pod, and a change replaces the creation. Each row lists the expected conditions at a minute.
 // Without a deadline, the conditions stay the same.
 func TestDeadline(t *testing.T) {
 	t.Parallel()

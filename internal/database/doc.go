@@ -11,5 +11,5 @@
 //   - creates certificate authorities, and issues certificates;
 //   - sets the conditions of the status.
 //
-// The package depends on no kind of resource and on no server. The packages that connect to servers use the subpackage proof.
+// The package depends on no kind of resource and on no server. The packages that connect to servers use the subpackage steps.
 package database

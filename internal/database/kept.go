@@ -11,8 +11,8 @@ type Kept struct {
 	MiB int64
 }
 
-// KeptNotes returns a note that names the pod whose volume has the most former data. what describes the data. It
-// returns nil if no volume has former data.
+// KeptNotes returns a note that names the pod whose volume contains the most former data. The parameter what
+// describes this data. KeptNotes returns nil if no volume contains former data.
 func KeptNotes(all []Kept, what string) []string {
 	most, others, more := Kept{}, -1, ""
 	for _, one := range all {

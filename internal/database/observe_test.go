@@ -25,8 +25,8 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-// While a StatefulSet is replaced and its pods run, as for larger volumes, the pods still count. A foreign pod does not
-// count, and does not delay any step.
+// While the operator replaces a StatefulSet and its pods keep running, for example to enlarge volumes, the pods still
+// count. A foreign pod does not count, and does not delay any step.
 func TestPodsStayWhileTheirStatefulSetIsReplaced(t *testing.T) {
 	t.Parallel()
 	of := func(kind, name string, uid types.UID) *corev1.Pod {

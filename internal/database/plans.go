@@ -74,10 +74,10 @@ type Rendering struct {
 	PodTemplate []byte
 	// BackupTemplate is spec.backup.podTemplate as JSON, for the CronJobs and the archive; nil without one.
 	BackupTemplate []byte
-	// Settle modifies the rendered objects; nil for none.
+	// Settle modifies the rendered objects; nil if they need no change.
 	Settle func([]*unstructured.Unstructured) error
-	// Parked reports whether the CronJobs are suspended: while the resource has no pods, a backup would fail, and old
-	// backups must stay.
+	// Parked suspends the CronJobs while the resource has no pods: a backup would fail, and old backups must not be
+	// deleted.
 	Parked bool
 }
 

@@ -20,13 +20,13 @@ import (
 
 // Pods are the pods of a resource with one StatefulSet, which has the resource's name.
 type Pods struct {
-	// Replicas is the number of pods that the StatefulSet wants; 0 without one.
+	// Replicas is spec.replicas of the StatefulSet; 0 if there is no StatefulSet.
 	Replicas int
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until then, it is unknown which
 	// pods are outdated.
 	Lagging bool
-	// Replacing reports whether the StatefulSet is being replaced while its pods run, as for larger volumes. No step is decided until the
-	// new StatefulSet owns the pods. If Replacing is true, Lagging is also true.
+	// Replacing reports whether the StatefulSet is being replaced while its pods run, for example to enlarge volumes. No step is decided
+	// until the new StatefulSet owns the pods. If Replacing is true, Lagging is also true.
 	Replacing bool
 	List      []Pod // by ordinal
 }

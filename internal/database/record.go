@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Version identifies an observed state of an object. It is empty without an object.
+// Version identifies an observed state of an object. It is empty if there is no object.
 type Version struct {
 	UID     types.UID
 	Version string
@@ -28,14 +28,14 @@ type Version struct {
 type Records[R any] struct {
 	Annotation string
 	Suffix     string // end of the ConfigMap's name, after the name of the resource
-	Advice     string // for users with an unreadable record
+	Advice     string // what users can do if the record is unreadable
 }
 
 // Name returns the name of a resource's ConfigMap.
 func (r Records[R]) Name(resource string) string { return resource + r.Suffix }
 
-// Read returns the record in an object, which may be nil. It returns an error for an unreadable record: an empty record
-// instead would mean that no cluster ever existed.
+// Read returns the record in an object, which may be nil. It returns an error for an unreadable record, because an
+// empty record would mean that no cluster ever existed.
 func (r Records[R]) Read(o *unstructured.Unstructured) (record R, err error) {
 	if o == nil || o.GetAnnotations()[r.Annotation] == "" {
 		return record, nil

@@ -30,8 +30,8 @@ func WellFor(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, now.Sub(since))
 }
 
-// recentEnd is the age up to which the end of a container is reported. The kubelet waits up to five minutes before it
-// starts the container again.
+// recentEnd is the maximum age of a container's end that LastEnd reports. It is longer than the five minutes that the
+// kubelet may wait before it starts the container again.
 const recentEnd = 10 * time.Minute
 
 // LastEnd describes the last end of a container of a pod, such as "container etcd ended: OOMKilled". It returns "" if no container ended

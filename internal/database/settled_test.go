@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WellFor begins when the pod becomes ready, or when one of its containers last restarted, whichever is later.
+// The time that WellFor returns begins when the pod becomes ready, or when one of its containers last restarted, whichever is later.
 func TestWellFor(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(10_000, 0)

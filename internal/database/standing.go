@@ -35,7 +35,7 @@ const (
 // decision. Explain and SetConditions derive the other fields of the status from them.
 type Standing struct {
 	// Settled reports whether the database matches the spec, Hopeless whether a user must act, and Degraded whether the
-	// database is impaired. They count only while the resource can be reconciled.
+	// database is impaired. If seen.Failure is set, SetConditions ignores Hopeless and Degraded.
 	Settled, Hopeless, Degraded bool
 
 	PauseField       string   // the field that pauses the resource, such as spec.paused
@@ -52,7 +52,8 @@ type Standing struct {
 	Deadline time.Duration
 }
 
-// Refuse adds the refusal of a spec to the standing of a database whose servers are maintained nevertheless. nil: none.
+// Refuse adds the refusal of a spec to the standing of a database whose servers are maintained nevertheless. It does nothing if
+// refused is nil.
 func (s *Standing) Refuse(refused *reconcile.SpecError) {
 	if refused == nil {
 		return

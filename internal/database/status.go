@@ -53,7 +53,7 @@ func Blocked(seen reconcile.PlanSeen) string {
 		if h.Culprit.Reason == health.ReasonVolumeFull {
 			return h.Problem
 		}
-		isExplained := h.Explained && h.HintCulprit.Reason != health.ReasonUnhealthy // the steps of a cluster explain members that start
+		isExplained := h.Explained && h.HintCulprit.Reason != health.ReasonUnhealthy // a cluster's steps already explain members that are starting
 		if h.Problem == "" && (isExplained || h.HintCulprit.Reason == health.ReasonPodsMissing || h.HintCulprit.Reason == health.ReasonNotBound) {
 			return h.Hint
 		}
@@ -79,12 +79,12 @@ func FirstProblem(problems map[string]string) string {
 func isCrash(problem string) bool { return strings.HasPrefix(problem, "CrashLoopBackOff: ") }
 
 // Account returns a message that begins with the first problem of a pod, followed by the text rest about the
-// consequences. If rest already has that problem, the message is only rest. problems maps the names of pods to their
+// consequences. If rest already contains that problem, the message is only rest. problems maps the names of pods to their
 // problems.
 func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) string {
 	problem := ""
 	if pod := FirstProblem(problems); pod != "" {
-		const enough = 40 // rest may have the problem in a shorter form
+		const enough = 40 // rest may contain the problem in a shorter form
 		if text := problems[pod]; !strings.Contains(rest, text[:min(enough, len(text))]) {
 			problem = "pod " + pod + ": " + text
 		}

@@ -50,7 +50,7 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 		}
 	case c.Health.Problem != "":
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)
-		if c.Rewritten != "" { // the change by a policy may be the cause
+		if c.Rewritten != "" { // an admission policy changed an object, which may be the cause
 			next.Message += "; " + c.Rewritten
 		}
 	default:
@@ -133,8 +133,8 @@ func culprit(c health.Culprit) *dsv1.Culprit {
 	return &dsv1.Culprit{Kind: c.Kind, Name: c.Name, Reason: c.Reason}
 }
 
-// waiting names the components for which a component waits, and the objects in them that are not ready. before has the
-// status of all earlier components.
+// waiting names the components for which a component waits, and the objects in them that are not ready. before contains
+// the statuses of all earlier components.
 func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	what := "waits for "
 	switch {
@@ -153,8 +153,8 @@ func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	return what + strings.Join(names, ", ")
 }
 
-// firstReady returns the first known time at which the database was ready, or nil. This time is stored in the status
-// when the database leaves the phase Running.
+// firstReady returns the first known time at which the database was ready, or nil. The operator stores this time in the
+// status when the database leaves the phase Running.
 func firstReady(known *dsv1.ComponentStatus) *metav1.Time {
 	switch {
 	case known.Kind != string(component.StatefulSet) && known.Kind != string(component.Deployment):
@@ -198,8 +198,8 @@ func autoscalerText(a health.Culprit) string {
 	return fmt.Sprintf("%s %s: %s: %s", a.Kind, a.Name, a.Reason, a.Message)
 }
 
-// late makes the status of a StatefulSet Degraded if it has been in progress for longer than StartDeadline. Possible causes: the claim is
-// not bound, the pods are refused, or the pods do not become ready.
+// late sets the phase Degraded if a change of a StatefulSet has been in progress for longer than StartDeadline. Possible causes: the claim
+// is not bound, the API server refuses the pods, or the pods do not become ready.
 func late(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
 	if c.Kind != "StatefulSet" || !inWork(next.Phase) || !inWork(prev.Phase) || prev.LastTransitionTime == nil || c.Health.Hint == "" ||
 		prev.Revision != next.Revision || now.Sub(prev.LastTransitionTime.Time) < StartDeadline {
@@ -213,7 +213,7 @@ const (
 	thirdParty = "ThirdParty"
 	// cronJob is the kind of a component that runs on a schedule.
 	cronJob = "CronJob"
-	// managed is the kind of a component that is one resource of another kind.
+	// managed is the kind of a component that is a single custom resource, such as a RedisCluster.
 	managed = "Managed"
 )
 

@@ -140,8 +140,8 @@ func TestAMissingObjectIsTold(t *testing.T) {
 	}
 }
 
-// The time of a component changes only with its phase, and the time of a condition only with its status. So the status of an
-// unchanged DataService is not written. If an older operator wrote a status without times, the status is not written to add them.
+// The time of a component changes only with its phase, and the time of a condition only with its status. So the operator does not write the
+// status of an unchanged DataService, even if an older operator wrote that status without times.
 func TestTheTimeOfAPhase(t *testing.T) {
 	t.Parallel()
 	see := func(state health.State) StatusInput {
@@ -240,7 +240,7 @@ func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 	}
 }
 
-// If a claim has been unbound for some seconds, or pods are refused, MESSAGE names this before it lists the components.
+// If a claim has been unbound for some seconds, or pods are refused, MESSAGE reports this before it lists the components.
 func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	t.Parallel()
 	unbound := health.State{Desired: 1, Hint: "PersistentVolumeClaim data: it is not bound", HintCulprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: health.ReasonNotBound}}

@@ -64,9 +64,10 @@ func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) strin
 	return dsv1.ReasonComponentsNotReady
 }
 
-// operatorChange sets the condition about a change that the operator causes. A DataService makes such a change in its
-// turn, which ends when every component is ready in its new revision. While a DataService waits, the message changes
-// only with the reason. Otherwise the message would change with each turn of another DataService.
+// operatorChange sets the condition about a change that a new version of the operator causes. The operator makes this
+// change when it is the DataService's turn. The turn ends when every component is ready in its new revision. While a
+// DataService waits, the message changes only with the reason. Otherwise the message would change with each turn of
+// another DataService.
 func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool, now metav1.Time) []metav1.Condition {
 	before := meta.FindStatusCondition(conditions, dsv1.ConditionOperatorChange)
 	hadTurn := before != nil && before.Status == metav1.ConditionTrue

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package platform implements the kind DataService: a platform of components, each rendered from a chart. The package plans objects. It
-// knows the state of running servers only from objects, pods and the agent of an import.
+// derives the state of running servers only from objects, from pods and from the agent of an import.
 //
 // Package component computes the graph of components, package values their chart values, and package plan their objects and Secrets. The
 // status (status.go, component_status.go, conditions.go) is a pure function of an observation. Package mysql decides about the database.
@@ -40,13 +40,13 @@ import (
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
-// spec.redis creates a RedisCluster.
+// The operator creates a RedisCluster for spec.redis.
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters,verbs=create;update;patch;delete
-// spec.etcd creates an EtcdCluster.
+// The operator creates an EtcdCluster for spec.etcd.
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters,verbs=create;update;patch;delete
-// spec.mysql creates a MySQLCluster if it has several members.
+// The operator creates a MySQLCluster for a spec.mysql with several members.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters,verbs=create;update;patch;delete
-// spec.mongodb creates a MongoDBCommunity, which MongoDB's operator reconciles.
+// The operator creates a MongoDBCommunity for spec.mongodb; MongoDB's operator reconciles it.
 // +kubebuilder:rbac:groups=mongodbcommunity.mongodb.com,resources=mongodbcommunity,verbs=get;list;watch;create;patch;delete
 // A service may have an httpRoute.
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
@@ -57,9 +57,9 @@ type Kind struct {
 	keeper    *plan.Keeper
 	client    client.Client
 	jobs      backup.Reader
-	originals cache.Cache // metadata of the original operator's objects; nil for none
+	originals cache.Cache // metadata of the original operator's objects; nil if the caller only plans
 	contents  *contents   // digests of users' Secrets and ConfigMaps; nil for a caller that only plans
-	// connections maps a DataService's NamespacedName to the last connection of MongoDB that was found to be in use.
+	// connections maps a DataService's NamespacedName to the last MongoDB connection that confirmMongoDB found in use.
 	connections sync.Map
 }
 
@@ -180,7 +180,7 @@ func (k *Kind) parts(ds *dsv1.DataService, graph *component.Graph, planned *plan
 	return parts, nil
 }
 
-// databases returns the state of the databases; nil if no single-server database runs in the cluster.
+// databases returns the state of the databases, or nil if no single-server database runs in the cluster.
 func databases(ds *dsv1.DataService, graph *component.Graph, in reconcile.Inputs) (*mysql.Databases, error) {
 	c := graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.ThirdParty || c.Kind == component.Managed {
@@ -257,8 +257,8 @@ func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) recon
 	}
 }
 
-// numberField returns the path of the declared number of pods, if another writer may set the number when this field is removed: that of a
-// service or an EtcdCluster.
+// numberField returns the path of the field in which a service or an EtcdCluster declares its number of pods: if a user removes this field,
+// another writer may set the number. It returns "" for other components, and if the field is not set.
 func numberField(c *component.Component) string {
 	switch {
 	case c.Service != nil && c.Workload.Replica != nil:
@@ -277,7 +277,7 @@ func texts(names []dsv1.ComponentName) []string {
 	return result
 }
 
-// knownRevision returns the revision of a component that was applied last, from the status. The engine detects a new
+// knownRevision returns the last applied revision of a component, from the status. The engine detects a new
 // revision by comparing this revision with the plan. So if another writer changes the status, the engine may hold back
 // other objects.
 func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
@@ -408,7 +408,7 @@ func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[Observation], no
 	ds.Status = Compute(ds.Status, input, now)
 }
 
-// notes returns notes to users about a component, which may be healthy.
+// notes returns notes to users about a component, even if it is healthy.
 func notes(c *plan.Component) []string {
 	switch {
 	case c.Name == component.MySQL && c.Kind == component.DaemonSet:

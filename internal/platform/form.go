@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// form has the planned form of the mysql of a DataService: a single server, or several members. The planned form
+// form is the planned form of the mysql of a DataService: a single server, or several members. The planned form
 // differs from the declared form while a single server becomes several members. It also differs if several members
 // remain although a single server is declared.
 type form struct {

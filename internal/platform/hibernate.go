@@ -25,7 +25,7 @@ import (
 //  2. When no pod of a service and no backup remains, middleware is planned without pods, too.
 //
 // The stage is read from the cluster: after a workload of middleware has the annotation halt.Hibernation, the second stage is permanent. So
-// a pod that another writer starts does not restart a database.
+// if another writer starts a pod, the databases still stay stopped.
 type Hibernation struct {
 	// Waits names the work that must end before pods are stopped; empty if no work remains.
 	Waits string
@@ -63,7 +63,7 @@ func (h *Hibernation) message() string {
 	return text + "; set spec.hibernate to false to wake it"
 }
 
-// findHibernation returns the state of the hibernation of a planned DataService; nil if it does not hibernate.
+// findHibernation returns the state of the hibernation of a planned DataService, or nil if it does not hibernate.
 func findHibernation(f *form, planned *plan.Plan, parts []reconcile.Part, databases *mysql.Databases, in reconcile.Inputs) (*Hibernation, error) {
 	if !f.declared.Spec.Hibernate {
 		return nil, nil
@@ -100,7 +100,7 @@ func findHibernation(f *form, planned *plan.Plan, parts []reconcile.Part, databa
 	return h, nil
 }
 
-// liveIn returns a lookup that also finds resources of the operator.
+// liveIn returns a lookup that also finds custom resources, such as a RedisCluster.
 func liveIn(in reconcile.Inputs) object.Lookup {
 	return func(kind, name string) (*unstructured.Unstructured, error) {
 		if !slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
@@ -178,7 +178,7 @@ func (h *Hibernation) note(part *reconcile.Part, workloads []*unstructured.Unstr
 	return remains, err
 }
 
-// childOf returns the owner and the part name of the pods of an operator's resource; "" for other objects.
+// childOf returns the owner and the part name of the pods of a resource of this operator. For other objects, part is "".
 func childOf(o *unstructured.Unstructured) (owner object.Owner, part string) {
 	if !object.IsResource(o) || object.IsForeign(o) {
 		return object.Owner{}, ""
@@ -187,7 +187,7 @@ func childOf(o *unstructured.Unstructured) (owner object.Owner, part string) {
 	return object.Owner{GroupVersionKind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName()}, kind + ".cluster"
 }
 
-// plan plans the parts of the present stage without pods.
+// plan plans the parts that stop in the present stage without pods, and lets the other parts run.
 func (h *Hibernation) plan(planned *plan.Plan, parts []reconcile.Part) (err error) {
 	h.Remains = nil
 	for i := range parts {
@@ -225,7 +225,7 @@ func staysOf(part *reconcile.Part) string {
 	return ""
 }
 
-// stop plans a part without pods. The stop waits for no other part. The later start waits for other parts, because it is a new revision.
+// stop plans a part without pods. The stop waits for no other part. A later start waits for other parts, because the part then has a new revision.
 func (h *Hibernation) stop(part *reconcile.Part) (err error) {
 	if part.Objects, err = halt.Hibernation.Halt(part.Objects, liveIn(h.in), h.owner); err != nil {
 		return err

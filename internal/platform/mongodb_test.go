@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// withPassword returns a Secret that an owner controls. nil means no owner.
+// withPassword returns a Secret that owner controls. If owner is nil, the Secret has no owner.
 func withPassword(password string, owner *unstructured.Unstructured) *unstructured.Unstructured {
 	secret := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(password))}}}
 	if owner != nil {

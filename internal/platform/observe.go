@@ -27,11 +27,11 @@ type Observation struct {
 	Members *mysql.Members
 	// Restored is the observation of the restore that created the database.
 	Restored backup.Restored
-	// Import is the import of a running server; nil for none.
+	// Import is the import of a running server; nil if there is none.
 	Import *mysql.Import
 	// Hibernation is the state of the hibernation; nil if spec.hibernate is not set.
 	Hibernation *Hibernation
-	// AfterGap is the Job of a backup that must be created because the binary log has a gap; nil for none.
+	// AfterGap is the backup Job to create because the binary log has a gap; nil if no such Job is needed.
 	AfterGap *batchv1.Job
 }
 
@@ -57,7 +57,7 @@ func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, _ reconcile.Pl
 		if obs.Import, err = obs.Databases.SeeImport(ctx, own); err != nil {
 			return err
 		}
-		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that made the copy becomes the first member, or has become it
+		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that imported the data becomes, or has become, the first of several members
 			obs.Import = &mysql.Import{Declared: ds.Spec.MySQL.ImportFrom, IsDone: true}
 		}
 	}

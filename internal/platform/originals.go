@@ -21,8 +21,8 @@ import (
 )
 
 // Watch triggers a reconciliation of a DataService when an object of the original operator is deleted or changes its
-// owner. A new object of the original operator triggers no reconciliation: if its name conflicts, an object of this
-// operator already has the name.
+// owner. A new object of the original operator triggers no reconciliation, because it cannot have the name of an
+// object that this operator has already created.
 func (k *Kind) Watch(b *builder.Builder) {
 	if k.originals == nil {
 		return

@@ -41,7 +41,7 @@ const (
 // use is a Secret or ConfigMap that pods use.
 type use struct {
 	kind, name string
-	isOptional bool // in all places
+	isOptional bool // every reference to the object is optional
 }
 
 // usesOf returns the Secrets and ConfigMaps in variables and volumes of a workload's pods, sorted.
@@ -54,7 +54,7 @@ func usesOf(workload *unstructured.Unstructured) ([]use, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
 		return nil, fmt.Errorf("read the pods of %s %s: %w", workload.GetKind(), workload.GetName(), err)
 	}
-	found := map[use]bool{} // key: a use without isOptional; value: true if it is optional in all places
+	found := map[use]bool{} // key: a use without isOptional; value: true if every reference to the object is optional
 	add := func(kind, name string, optional *bool) {
 		key, is := use{kind: kind, name: name}, optional != nil && *optional
 		if before, known := found[key]; name != "" {
@@ -120,8 +120,8 @@ func addVolume(v *corev1.Volume, add func(kind, name string, optional *bool)) {
 	}
 }
 
-// contents caches the SHA-256 sums of users' Secrets and ConfigMaps, because each reconciliation makes a plan. It is
-// safe for concurrent use.
+// contents caches the SHA-256 sums of users' Secrets and ConfigMaps. Without the cache, each reconciliation would read
+// these objects again. contents is safe for concurrent use.
 type contents struct {
 	now func() time.Time
 
@@ -129,8 +129,8 @@ type contents struct {
 	known map[string]content
 }
 
-// content has the sum of one Secret or ConfigMap; "" if the object does not exist. isOwn reports whether the operator
-// manages the object.
+// content holds the sum of one Secret or ConfigMap. The sum is "" if the object does not exist. isOwn reports whether
+// the operator manages the object.
 type content struct {
 	sum   string
 	isOwn bool
@@ -156,7 +156,7 @@ func (c *contents) read(namespace string, u use, lookup object.Lookup) content {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.known, func(_ string, old content) bool { return known.at.Sub(old.at) >= contentsKnown }) // drops outdated sums, also those of deleted resources
+	maps.DeleteFunc(c.known, func(_ string, old content) bool { return known.at.Sub(old.at) >= contentsKnown }) // drop outdated sums, also of deleted DataServices
 	c.known[id] = known
 	return known
 }
@@ -284,8 +284,8 @@ func (r *restarts) digest(u use) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)[:8]), nil
 }
 
-// isManaged replaces the sum of an object that the operator manages: the operator restarts pods in another way when
-// they need a change of such an object.
+// isManaged replaces the sum of an object that the operator manages: when pods must use a change of such an object, the
+// operator restarts them in another way.
 const isManaged = "managed"
 
 func (r *restarts) sum(u use) (string, error) {
@@ -355,7 +355,7 @@ func noteOf(cause string) string {
 	return "restarts because of a change of " + what
 }
 
-// wasRestarting reports whether the status shows that a part restarts for a cause.
+// wasRestarting reports whether the status shows that a part restarts for the given cause.
 func (r *restarts) wasRestarting(part *reconcile.Part, cause string) bool {
 	return slices.ContainsFunc(r.ds.Status.Components, func(c dsv1.ComponentStatus) bool {
 		return c.Name == part.Name && inWork(c.Phase) && c.Message == noteOf(cause)

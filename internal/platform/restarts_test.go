@@ -38,7 +38,7 @@ type restarter struct {
 
 	now    time.Time
 	users  map[string]*unstructured.Unstructured // by kind and name
-	broken map[string]bool                       // cannot be read
+	broken map[string]bool                       // objects that cannot be read, by kind and name
 	reads  int
 	change func(*dsv1.DataService)
 }
@@ -112,7 +112,7 @@ func (s *restarter) template() string {
 	return string(text)
 }
 
-// restarts makes the next plan, and returns the reason for which the pods of reports restart, or "". It checks that the
+// restarts makes the next plan, and returns the reason why the pods of the service named reports restart, or "". It checks that the
 // pod template changes only with such a reason.
 func (s *restarter) restarts() string {
 	s.Helper()
@@ -167,7 +167,7 @@ func TestRestartOnChange(t *testing.T) {
 
 func off(ds *dsv1.DataService) { ds.Spec.Rollout.RestartOnChange = false }
 
-// scale sets the number of pods of reports.
+// scale sets the number of pods of the service named reports.
 func (s *restarter) scale(n int64) {
 	s.Helper()
 	o := s.objects["Deployment reports"].DeepCopy()

@@ -36,7 +36,7 @@ type StatusInput struct {
 	Hibernation *Hibernation // nil without spec.hibernate, or if it was not observed
 }
 
-// Compute returns the status after an observation. If nothing that users see has changed, it returns prev with its times.
+// Compute returns the status after an observation. If nothing that users see has changed, it returns prev, including its times.
 func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv1.DataServiceStatus {
 	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready, Backup: prev.Backup}
 	if seen.Components != nil {

@@ -238,7 +238,7 @@ func TestArrows(t *testing.T) {
 	assert.Equal(t, Arrows(nil), "")
 }
 
-// The history has the generation of the last stored spec, and the last generation that was ready. If an older operator
+// The history contains the generation of the last stored spec, and the last generation that was ready. If an older operator
 // created the DataService, the history is nil until the next change, so that an upgrade writes no status.
 func TestHistory(t *testing.T) {
 	t.Parallel()
@@ -271,7 +271,7 @@ func TestHistory(t *testing.T) {
 	assert.DeepEqual(t, old, &dsv1.History{Generation: 3, ReadyGeneration: 2})
 }
 
-// Metrics have the longest interval between two backups, and between two checks, in the time zone of the schedule.
+// Metrics report the longest interval between two backups, and between two checks, in the time zone of the schedule.
 func TestPausesOfBackups(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{
@@ -284,8 +284,8 @@ func TestPausesOfBackups(t *testing.T) {
 	assert.Equal(t, shown.VerifyEvery, 25*time.Hour)
 }
 
-// When the database leaves the phase Running, the status stores the time at which the database was ready first, and keeps
-// it. While the phase stays Running, nothing is stored, because an unchanged status must not be written.
+// When the database leaves the phase Running, the status stores and keeps the time at which the database first became
+// ready. While the phase stays Running, nothing is stored, because an unchanged status must not be written.
 func TestFirstReady(t *testing.T) {
 	t.Parallel()
 	first, later := metav1.Unix(100, 0), metav1.Unix(200, 0)
@@ -328,7 +328,7 @@ func TestFirstReady(t *testing.T) {
 	}
 }
 
-// A database that began again on an empty claim is named once by an event.
+// If a database has begun again on an empty claim, the summary contains one warning.
 func TestBeganEmptyIsAWarning(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{}

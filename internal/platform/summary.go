@@ -59,7 +59,7 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 			summary.Warnings = append(summary.Warnings, reconcile.Warning{Reason: dsv1.ReasonDataLost, Field: "status.components[" + c.Name + "]", Text: c.Name + ": " + c.Message})
 		}
 	}
-	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // a database without a volume has no such claim, and a MySQLCluster reports its claims
+	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // without a volume, this claim does not exist; a MySQLCluster reports its own claims
 		summary.Claims = []string{mysql.ClaimName(cmp.Or(ds.Spec.MySQL.Name, component.DefaultObjectName(component.MySQL)))}
 	}
 	return summary

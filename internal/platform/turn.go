@@ -16,11 +16,11 @@ import (
 var _ reconcile.Paced[*dsv1.DataService] = &Kind{}
 
 // IsChangedByOperator reports whether a running component gets another revision although, according to the status, this generation of the
-// spec was applied. It returns false while a change of the spec is in progress, and after failures. In these cases, the operator's change
-// is applied together with the user's change.
+// spec was applied. It returns false while a change of the spec is in progress, and after failures: in these cases, the operator's change
+// is applied without a turn, together with any change by the user.
 func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *reconcile.Plan) bool {
 	s := &ds.Status
-	rests := func(phase dsv1.Phase) bool { // scaling also counts as rest, because an autoscaler may scale at any time
+	rests := func(phase dsv1.Phase) bool { // true while scaling, because an autoscaler may scale at any time
 		return phase == dsv1.PhaseRunning || phase == dsv1.PhaseScaling || phase == dsv1.PhaseDegraded
 	}
 	isBusy := func(c dsv1.ComponentStatus) bool { return !rests(c.Phase) }

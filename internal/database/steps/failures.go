@@ -25,7 +25,7 @@ type failure struct {
 	cause string
 }
 
-// Fail records a failure. delay returns the time until the step is due again, by the number of consecutive failures.
+// Fail records a failure. delay returns the time until the step is due again, given the number of consecutive failures.
 func (b *Failures[K]) Fail(key K, now time.Time, cause string, delay func(times int) time.Duration) {
 	for known, f := range b.failures {
 		if now.Sub(f.until) > rowEnds {

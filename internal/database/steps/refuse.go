@@ -1,10 +1,10 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package steps helps packages that take steps on database servers. refuse.go has checks before a step's effects, for
-// example that a pod has not been replaced since the decision. failures.go delays steps that keep failing. unanswered.go
-// detects servers that close a connection before they send anything. A mesh with strict mTLS does that to the operator's
-// connections. The package imports only the standard library.
+// Package steps helps packages that take steps on database servers. refuse.go checks preconditions before a step changes
+// anything, for example that a pod has not been replaced since the decision. failures.go delays steps that keep failing.
+// unanswered.go detects servers that close a connection before they send anything. A mesh with strict mTLS does that to
+// the operator's connections. The package imports only the standard library.
 package steps
 
 import (

@@ -9,9 +9,9 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Declaration has the fields of one component in the spec. Fields is nil if the spec does not declare the component.
+// Declaration holds the fields of one component in the spec. Fields is nil if the spec does not declare the component.
 type Declaration struct {
-	// Fields points to the component's struct in the API, which has all of its fields.
+	// Fields points to the component's struct in the API, which contains all fields of the component.
 	Fields any
 
 	Name      string // name of its objects; empty for the default

@@ -28,8 +28,8 @@ type Component struct {
 	Requires []dsv1.ComponentName
 	// Calls are additional components to which this component connects at run time.
 	Calls []dsv1.ComponentName
-	// WaitsFor are the components that must be ready before a new revision of this component starts. They are its
-	// Requires, or only its predecessor if components start one at a time.
+	// WaitsFor are the components that must be ready before a new revision of this component starts. They are the
+	// components in Requires or, if components start one at a time, only the previous component.
 	WaitsFor []dsv1.ComponentName
 
 	// ChecksMembers adds a template of Jobs to the component's objects. Such a Job checks whether a single MySQL server
@@ -148,7 +148,7 @@ func (c *Component) setKind() error {
 	return nil
 }
 
-// kinds has the kinds in the order of their numbers.
+// kinds lists the kinds in the order of their numbers.
 var kinds = []Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}
 
 const kindList = "Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)"

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 	assert.Assert(t, g.Get("auth") == nil)
 }
 
-// The table and the API have the same components, and NewGraph reads each component from its field in the API.
+// The table and the API contain the same components, and NewGraph reads each component from its field in the API.
 func TestTheTableIsTheAPI(t *testing.T) {
 	t.Parallel()
 	var fields []string
@@ -85,7 +85,7 @@ func TestTheTableIsTheAPI(t *testing.T) {
 	assert.Equal(t, TableIndex(Platform), -1)
 }
 
-// Callers returns the components that require another component, and those that call it by the product's routes. The
+// Callers returns the components that require the named component, and those that connect to it only at run time. The
 // result is the same if components start one at a time.
 func TestCallers(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ var table = []definition{
 	product(definition{name: GatewayMaster, calls: []dsv1.ComponentName{DSAdapter, ESAdapter, TRDAdapter},
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.GatewayMaster) }}),
 	product(definition{name: GatewayWeb, spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.GatewayWeb) }}),
-	// The routes in the proxy's application.yml.
+	// The proxy calls the components to which the routes in its application.yml lead.
 	product(definition{name: Proxy, calls: []dsv1.ComponentName{APIManager, Auth, DSAdapter},
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofService(s.Proxy) }}),
 	// nginx resolves the names of its upstreams when it starts.
@@ -101,7 +101,7 @@ var table = []definition{
 		spec: func(s *dsv1.DataServiceSpec) Declaration { return ofPublished(s.Web) }}),
 }
 
-// product completes the row of a service with defaults in the microservice chart.
+// product completes the row of a service for which the microservice chart has defaults.
 func product(row definition) definition {
 	row.objectName, row.chart, row.kind, row.preset = string(row.name), ChartMicroservice, Deployment, true
 	return row

@@ -263,7 +263,7 @@ func TestEveryGoldenFileHasAnInput(t *testing.T) {
 	}
 }
 
-// A password from the spec is in one Secret. No other object has it, neither in plain text nor encoded.
+// Only one Secret contains a password from the spec. No other object contains it, neither in plain text nor encoded.
 func TestPasswordsAreInSecretsAlone(t *testing.T) {
 	t.Parallel()
 	const password = "distinctive-inline-password"

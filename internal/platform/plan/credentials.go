@@ -270,7 +270,7 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 	}
 	username, secretText := d[keyUsername], d[keyPassword]
 	// The checksum depends on a secret key. Without a key, the checksum in the pods' annotation would help to guess a
-	// weak password. The key is the secret of the product's services. If no such service is declared, it is a key in
+	// weak password. The key is the secret of the product's services. If no such service is declared, the key is stored in
 	// this Secret.
 	key := p.jwt
 	if key == "" {
@@ -284,8 +284,8 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 	return secret, hex.EncodeToString(mac.Sum(nil)[:12]), p.add(secret, string(c.Name), d, false)
 }
 
-// fill returns fixed values together with a value for each of the keys. It takes this value from the live Secret, or
-// else from the cache. If both lack it, fill generates the value.
+// fill returns the fixed values, and a value for each of the keys. It takes each of these values from the live Secret,
+// or else from the cache. If both lack the value, it generates a new one.
 func (p *planner) fill(name string, fixed secretData, keys ...string) (secretData, error) {
 	live, err := p.lookup("Secret", name)
 	if err != nil {

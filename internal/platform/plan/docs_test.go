@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/platform/plan"
 )
 
-// example is a block of YAML in a page.
+// example matches a block of YAML in a page.
 var example = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 // Every DataService that a page shows completely can be rendered.

@@ -87,7 +87,7 @@ func (z *fuzzer) admitted(spec any) (*dsv1.DataService, error) {
 		return nil, err
 	}
 	obj := map[string]any{}
-	if err := json.Unmarshal(data, &obj); err != nil { // whole numbers are int64
+	if err := json.Unmarshal(data, &obj); err != nil { // decodes whole numbers as int64
 		return nil, err
 	}
 	if err := z.admitter.Admit(obj); err != nil {
@@ -173,7 +173,7 @@ func belongs(t *testing.T, obj *unstructured.Unstructured, ds *dsv1.DataService)
 	}})
 }
 
-// FuzzText replaces a text in a spec by another text. The manifests must have the new text in the same places, and must
+// FuzzText replaces a text in a spec by another text. The manifests must contain the new text in the same places, and must
 // not change otherwise.
 func FuzzText(f *testing.F) {
 	z := newFuzzer(f)

@@ -13,8 +13,8 @@ import (
 )
 
 // The operator needs plans during changes. It keeps the most recently used plans uncompressed: a plan of a whole platform with its spec
-// needs about 0.5 MB, so openBytes is enough for one plan of each worker. It keeps all plans as compressed JSON, which has a fortieth of
-// that size. The limits are in bytes, because the author of a DataService determines the size of a plan.
+// needs about 0.5 MB, so openBytes is enough for one plan of each worker. It keeps all plans as compressed JSON, which needs a fortieth
+// of that memory. The limits are in bytes, because the author of a DataService determines the size of a plan.
 const (
 	openBytes   = 4 << 20
 	packedBytes = 32 << 20

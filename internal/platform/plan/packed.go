@@ -45,7 +45,7 @@ func pack(r *remembered) (*packed, error) {
 	for i, c := range r.plan.Components {
 		result.components[i] = packedComponent{c.Name, r.inputs[i], c.Revision, len(c.Objects)}
 		for _, object := range c.Objects {
-			line, err := object.MarshalJSON() // ends with a line break, its only one
+			line, err := object.MarshalJSON() // contains no line break except at its end
 			if err == nil {
 				_, err = w.Write(line)
 			}
@@ -61,7 +61,7 @@ func pack(r *remembered) (*packed, error) {
 	return result, nil
 }
 
-// holds reports whether p has the objects of a plan: they were rendered for the same resource from the same inputs.
+// holds reports whether p contains the objects of r: both were rendered for the same DataService from the same inputs.
 func (p *packed) holds(r *remembered) bool {
 	if p.uid != r.uid || len(p.components) != len(r.inputs) {
 		return false

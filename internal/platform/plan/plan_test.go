@@ -83,7 +83,7 @@ func difference(t *testing.T, before, after *plan.Plan) (revisions, objects []st
 	return revisions, objects
 }
 
-// A change affects only the objects that depend on it. A new number of pods is no new revision.
+// A change affects only the objects that depend on it. A new number of pods does not change the revision.
 func TestWhatAChangeReaches(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -166,7 +166,7 @@ func TestImagesOfTheRelease(t *testing.T) {
 	assert.DeepEqual(t, images[1:], []string{"mirror/probe:v1", "mine", "mirror/proxy:v1"})
 }
 
-// A plan is computed once for each generation and credentials. The latest plan of a DataService is cached.
+// A plan is computed once for each pair of generation and credentials. The latest plan of a DataService is cached.
 func TestPlansAreRemembered(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t, nil)
@@ -224,7 +224,7 @@ func TestAFailureNamesTheComponent(t *testing.T) {
 	assert.ErrorContains(t, err, "must be given for proxy")
 }
 
-// An object that is too large for the API server is an error in its field. An object below the limit is not.
+// If an object is too large for the API server, planning returns an error in the field that fills the object.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -97,7 +97,7 @@ func Parse(data []byte) (*dsv1.DataService, error) {
 func isEmbedded(name string) bool { return name != "" && name[0] >= 'A' && name[0] <= 'Z' }
 
 // Objects returns all objects that the operator would apply, in order. Generated credentials are placeholders. The owner's UID is empty
-// unless the file has one.
+// unless ds has a UID.
 func Objects(ds *dsv1.DataService, kubeVersion string) ([]*unstructured.Unstructured, error) {
 	renderer, err := render.New(kubeVersion)
 	if err != nil {

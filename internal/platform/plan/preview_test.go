@@ -12,7 +12,7 @@ import (
 )
 
 // YAML parses some texts without quotes as booleans or numbers. Like the API server, Parse refuses such values where a
-// text is expected, and converts none to a text.
+// text is expected, instead of converting them.
 func TestATextThatYAMLReadsOtherwiseIsRefused(t *testing.T) {
 	t.Parallel()
 	head := "apiVersion: " + dsv1.GroupVersion.String() + "\nkind: DataService\n"

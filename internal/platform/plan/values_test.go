@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A value is generated once. If a Secret is deleted or emptied, it is restored with the same values, also by a
-// restarted operator that has read the live Secrets before.
+// A value is generated once. If a Secret is deleted or emptied, the operator restores it with the same values. A restarted
+// operator does so too, if it has read the live Secret before the loss.
 func TestValuesAreGeneratedOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(f *fixture){
@@ -165,7 +165,7 @@ func TestValuesInUseAreAdopted(t *testing.T) {
 	assert.Assert(t, !k.Adopt(f.ds, foreign))
 }
 
-// If the product's services are declared, their secret is the key of the checksum, as in earlier versions: an upgrade
+// If the product's services are declared, their secret is the key of the checksum, as in earlier versions, so an upgrade
 // of the operator restarts no pod. Otherwise the checksum has a separate key, which does not change while the Secret
 // exists.
 func TestTheChecksumIsAlwaysKeyed(t *testing.T) {

@@ -44,7 +44,7 @@ var checks = map[string]reader{
 	"credentialsSecret":  subdomain,
 }
 
-// serverChecks validate parts of Kubernetes' API that only the API server can validate completely.
+// serverChecks maps the names of fields from Kubernetes' API that only the API server can validate completely to their readers.
 var serverChecks = map[string]reader{
 	"securityContext":    object[corev1.SecurityContext],
 	"podSecurityContext": object[corev1.PodSecurityContext],

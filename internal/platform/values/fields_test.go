@@ -30,8 +30,8 @@ func try(t *testing.T, spec string, name dsv1.ComponentName) (map[string]any, er
 	}, graph.Get(name))
 }
 
-// If two variables have the same name, only the last one is kept, because server-side apply refuses both. The main
-// container behaves in the same way.
+// If two variables have the same name, only the last one is kept, because server-side apply refuses duplicate names.
+// The main container behaves in the same way.
 func TestTheLastVariableOfAContainerWins(t *testing.T) {
 	t.Parallel()
 	const container = "[{name: a, image: b, env: [{name: X, value: old}, {name: Z, value: z}, {name: X, value: new}], ports: [{containerPort: 1}, {containerPort: 1, protocol: UDP}]}]"
@@ -54,8 +54,8 @@ func TestPauseBehindARoute(t *testing.T) {
 	}
 }
 
-// In a Kubernetes type, null removes the chart's value. In a type of this API, null means unset. Golden files in test/fields have the other
-// values of each field.
+// In a Kubernetes type, null removes the chart's value. In a type of this API, null means unset. Golden files in test/fields contain the
+// other values of each field.
 func TestNull(t *testing.T) {
 	t.Parallel()
 	v, err := try(t, `{web: {securityContext: {runAsUser: null}, probes: {path: null, startup: null},

@@ -136,8 +136,8 @@ var notReplicated = []struct{ field, instead string }{
 
 const inTemplate = "use podTemplate"
 
-// longestName is the maximum length of the name of a MySQLCluster, and of a single server with backups: the CronJob <name>-restore may have
-// 52 characters.
+// longestName is the maximum length of the name of a MySQLCluster, and of a single server with backups: the name of the CronJob
+// <name>-restore may have 52 characters.
 const longestName = 44
 
 // checkReplicated refuses fields that a MySQLCluster lacks, instead of ignoring them.

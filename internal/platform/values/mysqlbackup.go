@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// membersFolder is the folder for the backups of several members, below the folder in the spec. The folder in the spec may have backups of
-// a single server, in another format and from another writer.
+// membersFolder is the folder for the backups of several members, below the folder in the spec. The folder in the spec may contain backups
+// of a single server, in another format and from another writer.
 const membersFolder = "mysql.cluster"
 
 // Defaults of the API server in spec.mysql.backup.

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// This file has the common code of redis, etcd, mongodb and a mysql with several members. Each is a resource of another kind, or runs
+// This file contains the common code of redis, etcd, mongodb and a mysql with several members. Each is a resource of another kind, or runs
 // outside of the cluster.
 
 // resource returns the chart values of a resource with a spec. It adds the network policy to the spec. fields are the component's fields,
@@ -59,7 +59,7 @@ func giveGrowth(into map[string]any, field string, given *backupv1.AutoGrow) {
 	into[field] = grow
 }
 
-// named returns a size for spec.size. It returns "" for SizeCustom, which takes its amounts from `resources`.
+// named returns the value of spec.size for a size. It returns "" for SizeCustom, which takes its amounts from `resources`.
 func named(size dsv1.Size) string {
 	if size == dsv1.SizeCustom {
 		return ""
@@ -67,7 +67,7 @@ func named(size dsv1.Size) string {
 	return string(size)
 }
 
-// templateOf parses a podTemplate strictly; nil for none.
+// templateOf parses a podTemplate strictly. It returns nil if given is nil.
 func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, error) {
 	if given == nil {
 		return nil, nil
@@ -156,7 +156,7 @@ func plain(spec map[string]any, names ...string) error {
 	return nil
 }
 
-// policyFor makes a network policy that admits only the operator and the components that depend on a resource.
+// policyFor adds a network policy to a spec: it admits the operator, the components that connect to the resource, and the peers in allowFrom.
 func policyFor(in Input, c *component.Component, spec map[string]any) error {
 	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
 		return nil
@@ -207,7 +207,7 @@ func nodes(url, defaultPort string) []string {
 	return found
 }
 
-// addressesIn returns the addresses in redis://a:6379,b or mongodb://a,b/orders.
+// addressesIn returns the addresses in a URL such as redis://a:6379,b or mongodb://a,b/orders.
 func addressesIn(url string) []string {
 	_, list, _ := strings.Cut(url, "://")
 	list, _, _ = strings.Cut(list, "/")

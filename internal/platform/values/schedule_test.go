@@ -28,7 +28,7 @@ import (
 )
 
 // The status reports a schedule that the parser refuses. For a schedule with seconds, it also reports an unknown time zone, and a schedule
-// that is never due. TestCheck of package schedule has the refused schedules.
+// that is never due. TestCheck of package schedule lists the refused schedules.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for schedule, message := range map[string]string{
@@ -98,8 +98,8 @@ func mistakeOf(t *testing.T, of dsv1.ComponentName, spec, name, message string) 
 	assert.Assert(t, is.Contains(field.Message, message), spec)
 }
 
-// The plan of an EtcdCluster has every field, including those with a default of the API server: another writer's change
-// of a field that the plan lacks would not be corrected. The number of members is an exception.
+// The plan of an EtcdCluster contains every field, including those with a default of the API server: the operator does
+// not correct another writer's change of a field that the plan lacks. The number of members is an exception.
 func TestEverythingOfEtcdIsPlanned(t *testing.T) {
 	t.Parallel()
 	file, err := crd.Files.ReadFile("bases/etcd.database.coreos.com_etcdclusters.yaml")
@@ -127,7 +127,7 @@ func TestEverythingOfEtcdIsPlanned(t *testing.T) {
 	}
 }
 
-// FuzzBuild: the values of any spec are deterministic, or an error has the path of a field. The spec is not modified.
+// FuzzBuild: the values of any spec are deterministic, or an error contains the path of a field. The spec is not modified.
 func FuzzBuild(f *testing.F) {
 	cases, err := table.Cases()
 	assert.NilError(f, err)

@@ -177,8 +177,8 @@ func checkBackup(c *component.Component) error {
 	return render.Decode(c.Path+".backup.resources", json.RawMessage(backup.Resources.Raw), &corev1.ResourceRequirements{})
 }
 
-// checkMySQL refuses settings that mysqld would parse to another value. It also refuses invalid object names, because pods would wait for
-// such an object forever.
+// checkMySQL refuses settings that mysqld would parse to another value. It also refuses invalid object names, because pods would wait
+// forever for objects that cannot exist.
 func checkMySQL(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {

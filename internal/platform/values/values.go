@@ -20,23 +20,23 @@ import (
 // ManagedBy is the value of the label app.kubernetes.io/managed-by on all objects that the operator creates.
 const ManagedBy = "d3os-operator"
 
-// Credentials has the names of the Secrets with a platform's credentials. It never contains a secret value.
+// Credentials holds the names of the Secrets with a platform's credentials. It never contains a secret value.
 type Credentials struct {
-	// MySQLSecret has username and password of the database. If the operator runs the database, it also has root-password.
+	// MySQLSecret contains username and password of the database. If the operator runs the database, it also contains root-password.
 	MySQLSecret string
-	// MySQLUsersSecret has the passwords of further accounts, by their names.
+	// MySQLUsersSecret contains the passwords of further accounts, by the names of the accounts.
 	MySQLUsersSecret string
 	// MySQLChecksum changes when credentials in the spec change, so that the pods that use them restart. It is empty for generated
 	// credentials.
 	MySQLChecksum string
-	// RedisSecret has the password of Redis and, if RedisHasUser is true, the username. It is empty for a Redis without a password.
+	// RedisSecret contains the password of Redis and, if RedisHasUser is true, the username. It is empty for a Redis without a password.
 	RedisSecret  string
 	RedisHasUser bool
 	// RedisChecksum is the checksum for Redis; see MySQLChecksum.
 	RedisChecksum string
-	// PlatformSecret has jwt-secret, gateway-username and gateway-password.
+	// PlatformSecret contains jwt-secret, gateway-username and gateway-password.
 	PlatformSecret string
-	// MongoDBSecret has the password of the services' account in MongoDB, if MongoDB's operator runs it.
+	// MongoDBSecret contains the password of the services' account, if MongoDB's operator runs MongoDB.
 	MongoDBSecret string
 }
 
@@ -111,7 +111,7 @@ func Build(in Input, c *component.Component) (map[string]any, error) {
 	return v, networkPolicy(v, in, c)
 }
 
-// workload sets the values that every workload chart has.
+// workload sets the values that every chart of a workload needs.
 func workload(v map[string]any, c *component.Component) {
 	v["kind"] = string(c.Kind)
 	v["port"] = int64(port(c))
