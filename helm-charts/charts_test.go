@@ -155,7 +155,7 @@ func canonical(t *testing.T, document string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// Each chart is linted with all of its values; TestHelmRendersTheSame has the others.
+// Helm lints each chart with the values in everything-values.yaml. TestHelmRendersTheSame covers all files with values.
 func TestHelmLint(t *testing.T) {
 	t.Parallel()
 	helm(t, "lint", "--strict", helmcharts.Library)
@@ -184,7 +184,7 @@ func TestEveryRenderedKindIsKnown(t *testing.T) {
 	}
 }
 
-// forbidden finds functions that are not deterministic, that read from the outside, or that read text as a template.
+// forbidden finds functions that are not deterministic, that read data from outside of the chart, or that evaluate text as a template.
 var forbidden = regexp.MustCompile(`(\{\{-?|[(|=]|\bif\b|\bwith\b|\brange\b)\s*(lookup|now|uuidv4|rand\w+|gen[A-Z]\w+|htpasswd|bcrypt|derivePassword|tpl|getHostByName|env|expandenv)\b|helm\.sh/hook`)
 
 func TestTemplatesUseNothingForbidden(t *testing.T) {

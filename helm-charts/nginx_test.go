@@ -110,7 +110,8 @@ func TestConsoleAnswersOverIPv6(t *testing.T) {
 	assert.NilError(t, c.answers("/", 200, "the console"))
 }
 
-// nginx accepts the headers of single sign-on: 9 KB of cookies in a request, 5 KB of cookies in an answer, and more with another size.
+// nginx accepts the headers of single sign-on: 9 KB of cookies in a request, 5 KB of cookies in an answer, and larger headers with a larger
+// D3OS_NGINX_HEADER_BUFFER.
 func TestConsolePassesLargeHeaders(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -152,8 +153,8 @@ func TestConsolePassesLargeHeaders(t *testing.T) {
 	}
 }
 
-// The pod of proxy is replaced several times while clients call it through nginx. After the removed pod has left DNS, it keeps serving for
-// the pause that the chart sets, so no call fails. After the Service was deleted, calls succeed again within 10 s.
+// The pod of proxy is replaced several times while clients call it through nginx. After DNS no longer returns the removed pod, the pod
+// keeps serving for the pause that the chart sets, so no call fails. After the Service was deleted, calls succeed again within 10 s.
 func TestConsoleDuringAnUpdate(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -177,7 +178,7 @@ func TestConsoleDuringAnUpdate(t *testing.T) {
 	for range 3 {
 		former := stop
 		stop = begin()
-		time.Sleep(time.Duration(seconds) * time.Second) // the pause of a pod that ends: a longer sleep is as good
+		time.Sleep(time.Duration(seconds) * time.Second) // the pause of a terminating pod; a longer sleep does not change the result
 		former()
 	}
 	made, failed := end(requests)

@@ -65,7 +65,7 @@ func flatten(flat map[string]any, prefix string, tree map[string]any) {
 	}
 }
 
-// Tomcat accepts all headers that nginx passes on. The limit is in bytes for each release of Spring Boot.
+// Tomcat accepts all headers that nginx passes on. The limit is a plain number of bytes, as each release of Spring Boot accepts it.
 func TestBackEndsTakeLargeHeaders(t *testing.T) {
 	t.Parallel()
 	for _, service := range backEnds(t) {
@@ -95,7 +95,7 @@ func TestServicesStopGracefully(t *testing.T) {
 	}
 }
 
-// The pause has other values for a user's own service, and on a Kubernetes without the hook.
+// A user's own service has no pause unless preStopSeconds is set. Before Kubernetes 1.30, the hook runs the command sleep.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ version, values, want string }{

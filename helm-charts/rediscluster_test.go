@@ -92,7 +92,7 @@ func (p *redisPod) run(script string, env ...string) (string, error) {
 	return strings.ReplaceAll(string(out), p.root, ""), err
 }
 
-// The configuration of a pod has its identity, the password in quotes, and the memory.
+// The configuration of a pod contains the pod's identity, the password in quotes, and the memory.
 func TestRedisStarts(t *testing.T) {
 	t.Parallel()
 	p := newRedisPod(t)
@@ -277,7 +277,7 @@ const (
 // seconds returns the text of a file with a time.
 func seconds(n int) string { return fmt.Sprintln(redisNow + n) }
 
-// master writes the volume of a master with all slots, or half of them next to another master, and a clock that is slow to answer.
+// master writes the volume of one of two masters, with or without a replica, and a clock that is slow to answer.
 func (p *redisPod) master(hasReplica bool) {
 	p.Helper()
 	nodes := redisNode + " 10.0.0.1:6379@16379,cache-0-0.svc myself,master - 0 0 1 connected 0-8000\n" +
@@ -294,8 +294,9 @@ func (p *redisPod) master(hasReplica bool) {
 	p.write("bin/sleep", "#!/bin/sh\n")
 }
 
-// All pods of a cluster restart. The replica's note shows whether storage has put the volume of its master back, by seconds or by hours, and
-// whatever the clocks say. Without an answer, no replica may copy, also after the next restart.
+// All pods of a cluster restart. The replica's note shows whether the storage has restored an earlier state of the master's volume. The
+// state may be seconds or hours older, and the clocks may be wrong. If the replica does not answer, no replica may copy the master, also
+// after the next restart.
 func TestVolumePutBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -354,8 +355,8 @@ func TestVolumePutBack(t *testing.T) {
 	}
 }
 
-// A master without a replica does not wait for other masters, which may wait for this one. The probe admits replicas when the master that
-// notes its marks has no later one; until then it makes no mark.
+// A master without a replica does not wait for other masters, because they may wait for this master. Another master notes its marks. When
+// that master answers and has noted no later mark, the probe admits replicas. Until then, the probe makes no mark.
 func TestVolumePutBackWithoutReplica(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -399,8 +400,8 @@ func TestVolumePutBackWithoutReplica(t *testing.T) {
 	}
 }
 
-// The probe of a master writes a mark that only grows, and shows it after the disk has it. The probe of a linked replica notes its master's
-// mark. The notes are in the configuration of the next start.
+// The probe of a master writes a mark that never decreases, and shows the mark only after the disk stores it. The probe of a linked replica
+// notes its master's mark. The next start writes the notes to the configuration.
 func TestNotesOfTheProbe(t *testing.T) {
 	t.Parallel()
 	const up = `role:slave\r\nmaster_host:10.0.0.3\r\nmaster_port:6379\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\n`
@@ -445,7 +446,7 @@ func TestNotesOfTheProbe(t *testing.T) {
 			}
 			_, shown, _ := strings.Cut(p.read("asked"), "ACL SETUSER d3os-marks reset ")
 			assert.Equal(t, strings.TrimSpace(shown), c.shows)
-			assert.NilError(t, os.RemoveAll(filepath.Join(p.root, "data/alive"))) // no node is queried
+			assert.NilError(t, os.RemoveAll(filepath.Join(p.root, "data/alive"))) // without the file alive, start.sh queries no node
 			out, err = p.run("start.sh")
 			assert.NilError(t, err, out)
 			own, want := "user d3os-marks off resetkeys resetchannels -@all", ""
@@ -567,7 +568,7 @@ func TestRedisProbes(t *testing.T) {
 	}
 }
 
-// A server that hangs delays a probe once: the probe sends no further command.
+// A server that hangs delays a probe only once: after the first command without an answer, the probe sends no further command.
 func TestRedisProbesAskASilentServerOnce(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"alive.sh", "started.sh", "ready.sh"} {

@@ -111,7 +111,7 @@ func TestEveryValueIsTried(t *testing.T) {
 	}
 }
 
-// values.yaml has the fields of the schema, and no template lacks a value.
+// values.yaml lists the same fields as the schema, so no template lacks a value.
 func TestValuesAndSchemaListTheSame(t *testing.T) {
 	t.Parallel()
 	for _, chart := range charts(t) {

@@ -85,7 +85,7 @@ func named(list any, name string) map[string]any {
 	return nil
 }
 
-// flow returns a value as JSON, to compare with.
+// flow returns a value as JSON, for comparisons.
 func flow(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -98,8 +98,8 @@ const (
 	job = "{name: job, image: job:v1, schedule: '@daily', "
 )
 
-// The effect of values that the operator never sets, because it refuses such fields or sets other values. The golden files in test/fields
-// have the effect of each field of a DataService.
+// The cases show the effect of values that the operator never sets, because it refuses such fields or sets other values. The golden files
+// in test/fields show the effect of each field of a DataService.
 func TestValuesOfPlainHelm(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -192,8 +192,8 @@ func TestOptionFilesOfMySQL(t *testing.T) {
 	}
 }
 
-// Accounts without SUPER may create triggers and functions if the chart turns the binary log on, and if the server has the log by default, as
-// MySQL 8 and 9. Without point-in-time backups, the other settings of a server are unchanged.
+// Accounts without SUPER may create triggers and functions if the binary log is on: because of the chart, or by default, as in MySQL 8 and
+// 9. Without point-in-time backups, the other settings of a server are unchanged.
 func TestBinaryLogOfMySQL(t *testing.T) {
 	t.Parallel()
 	const backup = "backup: {destination: {claim: {name: backups}}, pointInTime: {}}"
@@ -228,7 +228,7 @@ func TestPullSecretsAreUnique(t *testing.T) {
 	assert.DeepEqual(t, at(found["CronJob/mysql-dataservice-backup"], "spec", "jobTemplate", "spec", "template", "spec", "imagePullSecrets"), want)
 }
 
-// The script that creates databases and users can change without the pod, and connects to the server with the user's settings.
+// Other databases and users do not change the pod. The script that creates them connects to the server with the user's settings.
 func TestAccountsOfMySQL(t *testing.T) {
 	t.Parallel()
 	more := mysqlPod(t, "{databases: [a, b], users: [{name: u, databases: [a, b]}, {name: v}]}")

@@ -78,7 +78,8 @@ func secretIn(set *unstructured.Unstructured, volume string) string {
 	return ""
 }
 
-// additionalIn returns the additional names in a server's certificate. It omits the names that every cluster has.
+// additionalIn returns the additional names in a server's certificate. It omits the names that the certificate contains
+// without spec.tls.additionalNames.
 func additionalIn(ec *etcdv1.EtcdCluster, secret *unstructured.Unstructured) (found []string) {
 	block, _ := pem.Decode(dataIn(secret, keyCert))
 	if block == nil {

@@ -27,9 +27,9 @@ const (
 	// Prefixes of keys in the Secret of the authorities. prefixNext is for the next authorities. prefixFormer is for
 	// the former authorities, whose private keys are not in the Secret.
 	prefixNext, prefixFormer = "next-", "former-"
-	// annotationRotation is an annotation of the Secret of the authorities. It has the value of spec.tls.rotation for
-	// which the authorities were created. annotationSince has the time at which the present phase of replacing the
-	// authorities began.
+	// annotationRotation is an annotation of the Secret of the authorities. Its value is the value of spec.tls.rotation
+	// for which the authorities were created. The value of annotationSince is the time at which the present phase of
+	// replacing the authorities began.
 	annotationRotation = "etcd.database.coreos.com/rotation"
 	annotationSince    = "etcd.database.coreos.com/rotation-since"
 )
@@ -46,8 +46,8 @@ func (p pairs) of(l leaf) database.Pair {
 	return p.Clients
 }
 
-// authorities holds the certificate authorities of one cluster. The embedded pairs sign now, Next sign in the next
-// phase, and Former are still trusted.
+// authorities holds the certificate authorities of one cluster. The embedded authorities sign now. Next contains the
+// authorities that sign in the next phase. Former contains earlier authorities that are still trusted.
 type authorities struct {
 	pairs
 
@@ -168,7 +168,7 @@ func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) 
 }
 
 // unsigned returns the name of a live Secret that belongs to other authorities, or "". None of the given authorities
-// has signed the certificate in such a Secret, and the ca.crt of the Secret does not have their certificates.
+// has signed the certificate in such a Secret, and the Secret's ca.crt differs from their certificates.
 func unsigned(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, by authorities) string {
 	for _, l := range leaves(ec) {
 		pair := pairIn(live[l.suffix], keyCert, keyKey)
@@ -243,7 +243,7 @@ func (k *keeper) planned(ec *etcdv1.EtcdCluster) authorities {
 	return k.authorities[ec.Namespace+"/"+ec.Name+suffixCA]
 }
 
-// isPublished reports whether the live Secrets have the planned authorities, and certificates that these authorities have signed.
+// isPublished reports whether the live Secrets contain the planned authorities, and certificates that these authorities have signed.
 func isPublished(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, a authorities) bool {
 	for key, value := range a.data() {
 		if !bytes.Equal(dataIn(live[suffixCA], key), value) {

@@ -71,7 +71,7 @@ func TestCertificatesValid(t *testing.T) {
 	}
 }
 
-// No pod, ConfigMap or input of a digest contains a key.
+// No pod, ConfigMap or input of a digest contains a private key.
 func TestKeysAreInSecretsAlone(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -124,7 +124,7 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, of(again).Clients.Equal(of(renewed).Clients), "the authorities are created only once, although the cache does not show them yet")
 
-	// The operator crashes before the new authorities sign certificates, and the cluster is started again.
+	// The operator crashes before the new authorities sign certificates, and then a user starts the cluster again.
 	own["Secret/store-ca"] = renewed["Secret/store-ca"]
 	*ec.Spec.Replicas = 3
 	signed, err := plan(newKeeper(func() time.Time { return today }), own, false)
@@ -132,7 +132,7 @@ func TestAuthoritiesChangeWithoutMembersAlone(t *testing.T) {
 	assert.Assert(t, pairIn(signed["Secret/store-peer-tls"], keyCert, keyKey).SignedBy(of(renewed).Members))
 }
 
-// Only the server certificate has the additional names. This certificate is renewed once when the names change.
+// Only the server certificate contains the additional names. This certificate is renewed once when the names change.
 func TestAdditionalNames(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -236,14 +236,14 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	assert.Equal(t, len(dataIn(phases[2]["Secret/store-ca"], "former-ca.key")), 0, "a key that signs nothing any more is not kept")
 
 	swapped := maps.Clone(live)
-	swapped["Secret/store-ca"] = phases[0]["Secret/store-ca"] // as from an older backup
+	swapped["Secret/store-ca"] = phases[0]["Secret/store-ca"] // as after the restore of an older backup
 	_, err = newKeeper(now).secrets(ec, swapped)
 	assert.ErrorContains(t, err, "other certificate authorities than the running members trust")
 }
 
 // After a restart, the operator accepts only the recorded authorities, even if a user has exchanged all Secrets. While
-// other authorities are in the Secrets, the operator changes no running object. If no pod exists, it accepts the other
-// authorities, but starts no pod until the former authorities are no longer recorded.
+// the Secrets contain other authorities, the operator changes no running object. If no pod exists, it accepts the other
+// authorities, but starts no pod until the record no longer names the former authorities.
 func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -300,7 +300,7 @@ func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	assert.NilError(t, err)
 	back, err := k.plan(ec, ownerOf(ec), others.Inputs(), record, true)
 	assert.NilError(t, err)
-	assert.DeepEqual(t, back[0].Object["data"], own["Secret/store-ca"].Object["data"]) // a running operator restores the Secrets
+	assert.DeepEqual(t, back[0].Object["data"], own["Secret/store-ca"].Object["data"]) // an operator that has cached the authorities restores the Secrets
 }
 
 // mixed returns Secrets with certificates of one cluster and with the authorities of another one.

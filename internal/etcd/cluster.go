@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// cluster is the access of steps on one etcd cluster to Kubernetes.
+// cluster gives the steps of one etcd cluster access to Kubernetes.
 type cluster struct {
 	database.Cluster
 
@@ -74,8 +74,8 @@ func (c *cluster) Record(ctx context.Context, record membership.Record) error {
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 
-// MarkClaim annotates a claim with the member that owns the claim's data. A zero Mark removes the annotations. It fails if the claim has
-// changed since the observation, so that a delayed step does not write outdated values.
+// MarkClaim annotates a claim with the member that owns the claim's data. A zero Mark removes the annotations. MarkClaim fails if the claim
+// has changed since the observation, so that a delayed step does not write outdated values.
 func (c *cluster) MarkClaim(ctx context.Context, ordinal int, at membership.ClaimAt, mark membership.Mark) error {
 	annotations := map[string]any{annotationCluster: nil, annotationMember: nil, annotationVersion: nil, annotationPosition: nil, annotationRecoveries: nil}
 	if mark.Member != 0 {

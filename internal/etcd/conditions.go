@@ -47,7 +47,7 @@ func (v *view) conditions(s *etcdv1.EtcdClusterStatus, standing *database.Standi
 	})
 }
 
-// available sets the condition about a quorum. Without an observation it keeps the condition.
+// available sets the condition Available, which reports whether a quorum answers. Without an observation, it keeps the condition.
 func (v *view) available(c reconcile.Conditions) {
 	switch {
 	case v.seen.Observed == nil && meta.FindStatusCondition(v.ec.Status.Conditions, etcdv1.ConditionAvailable) != nil:
@@ -68,7 +68,7 @@ func (v *view) available(c reconcile.Conditions) {
 		etcdv1.ReasonNoQuorumAnswers, "no quorum answers: reads and writes fail")
 }
 
-// isDegraded reports whether the cluster is impaired in a phase.
+// isDegraded reports whether a phase means that the cluster is degraded.
 func isDegraded(phase etcdv1.Phase) bool {
 	return phase == etcdv1.PhaseDegraded || phase == etcdv1.PhaseRecovering || phase == etcdv1.PhaseQuorumLost || phase == etcdv1.PhaseFailed
 }

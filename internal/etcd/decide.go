@@ -60,7 +60,7 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observa
 const pausedAgain = 30 * time.Second
 
 // note writes a position to a claim. While the cluster is paused or its spec is refused, no plan publishes the position
-// to the agents, so note publishes it, too.
+// to the agents, so note also publishes it.
 func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
 	if err := k.take(ctx, ec, obs, step); err != nil || !ec.Spec.Paused && !obs.unplanned {
 		return err

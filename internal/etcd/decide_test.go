@@ -79,7 +79,7 @@ func TestPositionsArePublishedWithoutAPlan(t *testing.T) {
 	}
 }
 
-// No cluster is formed if a claim may have data: the claim is marked, or its annotations are malformed.
+// A marked claim, or a claim with malformed annotations, may have data. Then no cluster is formed.
 func TestNeverFormed(t *testing.T) {
 	t.Parallel()
 	owner := ownerOf(read(t, "minimal"))

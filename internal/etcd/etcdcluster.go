@@ -92,7 +92,7 @@ func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, obs *Observatio
 	return k.planner.plan(obs.accepted, reconcile.OwnerOf(k, ec), in)
 }
 
-// Maintain keeps the repair of the members going while the spec is refused, if the cluster has a StatefulSet.
+// Maintain lets the operator repair members while the spec is refused. It does so only if the StatefulSet of the cluster exists.
 func (k *Kind) Maintain(ec *etcdv1.EtcdCluster, in reconcile.Inputs, refusal *reconcile.SpecError, obs *Observation) (bool, error) {
 	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
 	if live == nil || err != nil {

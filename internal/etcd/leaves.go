@@ -41,7 +41,7 @@ func once(all []string) []string {
 	return slices.Compact(all)
 }
 
-// names returns names in the form that a certificate has. IP addresses have their shortest form.
+// names returns the given names in the form in which certificates contain them: IP addresses in their shortest form.
 func names(given []string) (found []string) {
 	for _, name := range given {
 		if ip := net.ParseIP(name); ip != nil {

@@ -34,16 +34,17 @@ const container = "etcd"
 // Observation is the observation of a cluster. It contains only data.
 type Observation struct {
 	View membership.View
-	// Problems maps a pod to the reason why it does not start, as reported by Kubernetes. others has the same reasons,
-	// but ignores the last termination of etcd's container.
+	// Problems maps a pod to the reason why it does not start, as reported by Kubernetes. others contains the same
+	// reasons, but ignores the last termination of etcd's container.
 	Problems, others map[string]string
 
 	// Replacing reports whether the StatefulSet is being replaced while its pods run. Until the new StatefulSet owns the pods, Decide
 	// returns no step.
 	Replacing bool
 
-	// accepted is the resource that was planned; nil if it is the resource itself. refused names the fields of the spec that were not
-	// planned; nil if all were planned. unplanned reports whether no object was planned because of these fields.
+	// accepted is the resource that was planned, with present values for refused fields; nil stands for the resource itself. refused names
+	// the fields of the spec that were not planned; nil if all were planned. unplanned reports whether no object was planned because of
+	// these fields.
 	accepted  *etcdv1.EtcdCluster
 	refused   *reconcile.SpecError
 	unplanned bool
@@ -115,8 +116,8 @@ func problemBesides(pod *corev1.Pod) string {
 	return health.PodProblem(pod)
 }
 
-// outlive drops the problem that etcd's container ended, if the container runs again and its agent reports: the report
-// explains more.
+// outlive drops the problem that etcd's container ended, if the container runs again and its agent reports. The agent's
+// report explains more.
 func (obs *Observation) outlive() {
 	for i := range obs.View.Pods {
 		pod := &obs.View.Pods[i]
@@ -148,9 +149,9 @@ func isCrashing(pod *corev1.Pod) bool {
 //   - The kubelet reports CrashLoopBackOff.
 //   - The last exit is later than unready. The restart count alone proves nothing, because it covers the pod's
 //     lifetime.
-//   - The last message is one of etcd about its data. Other exits prove nothing against the volume: the kernel killed
-//     etcd for lack of memory, the kubelet sent a signal, the agent wrote the message, or a certificate or a flag is
-//     wrong.
+//   - etcd wrote the last message, and the message is about etcd's data. Other exits do not prove that the volume is
+//     damaged: the kernel killed etcd for lack of memory, the kubelet sent a signal, the agent wrote the message, or a
+//     certificate or a flag is wrong.
 func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {
 		return false
@@ -164,7 +165,7 @@ func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 }
 
 // blamesData reports whether etcd ended because of its data: with a panic, or with a fatal error that names a part of
-// the data. message is the end of etcd's log. Its beginning may be cut off.
+// the data. message is the end of etcd's log; its first line may be incomplete.
 func blamesData(message string) bool {
 	if environment.MatchString(message) {
 		return false
@@ -182,8 +183,8 @@ func blamesData(message string) bool {
 	return false
 }
 
-// opening is the panic of an etcd that cannot open its database. The cause, which may have nothing to do with the data,
-// is in the line before.
+// opening is the panic of an etcd that cannot open its database. The line before it names the cause, which may have
+// nothing to do with the data.
 const opening = "panic: failed to open database"
 
 var (
@@ -219,8 +220,8 @@ const (
 	annotationCluster = "etcd.database.coreos.com/cluster-id"
 	annotationMember  = "etcd.database.coreos.com/member-id"
 	annotationVersion = "etcd.database.coreos.com/version"
-	// annotationPosition has the last log entry of the data as last observed while the member ran: its term, its index,
-	// and the time.
+	// annotationPosition identifies the last log entry that the operator observed while the member ran: the entry's
+	// term and index, and the time at which the annotation was written.
 	annotationPosition = "etcd.database.coreos.com/position"
 	// annotationRecoveries holds the tokens of recoveries of the cluster.
 	annotationRecoveries = "etcd.database.coreos.com/recoveries"

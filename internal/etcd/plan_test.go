@@ -68,7 +68,7 @@ func planOf(t *testing.T, ec *etcdv1.EtcdCluster, live there) *reconcile.Plan {
 	return plan
 }
 
-// testdata/*.golden has the objects of each resource (go test . -update).
+// The files testdata/*.golden contain the objects of each resource. go test . -update writes them.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	databasetest.Manifests(t, 4, func(t *testing.T, name string) []*unstructured.Unstructured {
@@ -359,7 +359,7 @@ func TestImages(t *testing.T) {
 		{"registry:5000/etcd:v3.6.16", "", "3.4.44", "registry:5000/etcd:v3.4.44"},
 		{"registry:5000/etcd:v3.6.16", "", "3.6.16", "registry:5000/etcd:v3.6.16"},
 		{"etcd:3.6.16-amd64", "3.6.16", "3.5.35", "etcd:3.5.35-amd64"},
-		{"etcd:v3.5.35", "", "3.6.16", "etcd:v3.6.16"}, // until the downgrade is refused
+		{"etcd:v3.5.35", "", "3.6.16", "etcd:v3.6.16"}, // a downgrade, which the operator refuses later
 		{"etcd:latest", "3.6.16", "3.5.35", ""},
 		{"etcd@sha256:0", "3.6.16", "3.4.44", ""},
 		{"etcd:v3.6.16@sha256:0", "", "3.5.35", ""},

@@ -36,8 +36,8 @@ func DefaultImages() map[string]string {
 	return map[string]string{ImageName: defaultRegistry + "/" + defaultRepository + ":v" + defaultVersion}
 }
 
-// replicasOf returns how many members run for a spec: an odd number, or 0. An autoscaler may write an even number. replicasOf
-// increases it by one, because an even number of members tolerates only as many losses as the next lower odd number.
+// replicasOf returns the number of members for a spec: an odd number, or 0. An autoscaler may write an even number. replicasOf increases it
+// by one, because an even number of members tolerates only as many losses as the next lower odd number.
 func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	if spec.Replicas == nil { // only if no API server has set the default
 		return 3
@@ -60,8 +60,8 @@ func versionOf(spec *etcdv1.EtcdClusterSpec) string {
 	return defaultVersion
 }
 
-// imageOf returns the image for a version of etcd. It returns "" if the spec names a single image, of another version.
-// related, if not empty, replaces the default image.
+// imageOf returns the image for a version of etcd. It returns "" if the spec pins an image of another version. related,
+// if not empty, replaces the default image.
 func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 	switch {
 	case spec.Image != "" && hasTag(spec.Image):
@@ -72,7 +72,7 @@ func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
 		return strings.TrimSuffix(spec.Registry, "/") + "/" + defaultRepository + ":v" + version
 	case related != "" && version == defaultVersion:
 		return related
-	case related != "" && hasTag(related) && !strings.Contains(related, "@"): // a mirror has all versions in one repository
+	case related != "" && hasTag(related) && !strings.Contains(related, "@"): // a mirror stores all versions in one repository
 		return related[:strings.LastIndex(related, ":")] + ":v" + version
 	}
 	return defaultRegistry + "/" + defaultRepository + ":v" + version

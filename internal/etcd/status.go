@@ -22,8 +22,8 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 		v.observed, v.model = *seen.Observed, seen.Observed.model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
-		// Starts is true only for a cluster that was parked. Its last status may still count its former members. A running
-		// cluster that loses all members is not starting.
+		// Starts stays true only for a cluster that was parked, even if the last status still counts its former members. A running cluster
+		// that loses all members is not starting.
 		v.model.Starts = v.model.Starts && isWell && (ec.Status.ReadyReplicas == 0 || ec.Status.Phase == etcdv1.PhaseParked)
 	}
 	s := &ec.Status
@@ -201,7 +201,7 @@ func (v *view) waitsFor() string {
 	return v.account(wait)
 }
 
-// account returns a message that has the problem of a pod before the problem's consequences.
+// account returns a message that names the problem of a pod first, and then the consequences of that problem.
 func (v *view) account(rest string) string {
 	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

@@ -37,9 +37,9 @@ func (e *LostError) Error() string {
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
 }
 
-// ForeignError reports that the Secret of the authorities has other authorities than those that the members trust. The
-// proof is either the record, which names the trusted authorities, or the certificate in the Secret that Leaf names,
-// which the authorities did not sign.
+// ForeignError reports that the Secret of the authorities contains authorities that the members do not trust. Either
+// the record names other authorities, or the authorities in the Secret have not signed the certificate in the Secret
+// Leaf.
 type ForeignError struct {
 	Secret, Leaf string
 	Recorded     membership.Fingerprint

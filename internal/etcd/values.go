@@ -15,7 +15,7 @@ import (
 const (
 	// part is the value of the name label on all objects of an EtcdCluster, which has only one part. A platform of the
 	// same name may have a service called etcd. That service does not select these pods, because the name of a service
-	// has no dot.
+	// cannot contain a dot.
 	part = "etcd.cluster"
 	// chart is the chart of an EtcdCluster.
 	chart = "etcdcluster"
@@ -26,8 +26,8 @@ type planned struct {
 	Replicas int
 	Version  string
 	Image    string
-	// Expected is the version that the agent expects in the image: Version. If the image of the live pods is used, it
-	// is the version that these pods expect.
+	// Expected is the version that the agent expects in the image. It equals Version, unless the plan keeps the image
+	// of the live pods: then it is the version that these pods expect.
 	Expected string
 	// Formed reports whether the cluster was formed, so that no pod restores a backup any more. It is set only for a
 	// cluster that restores a backup.

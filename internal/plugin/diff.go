@@ -44,7 +44,7 @@ type Field struct {
 type Cluster struct {
 	// Objects are the live objects in the owner's namespace that have the operator's label, or the name of a planned object.
 	Objects []*unstructured.Unstructured
-	// SecretsUnread reports that Objects has no Secrets, because the user may not read them.
+	// SecretsUnread reports that Objects contains no Secrets, because the user may not read them.
 	SecretsUnread bool
 }
 

@@ -149,7 +149,7 @@ func TestDiff(t *testing.T) {
 }
 
 // If the spec requests that the database's volume is deleted with the component, the diff names the volume. Otherwise
-// it deletes no volume.
+// it reports that no volume is deleted.
 func TestDataThatGoesIsNamed(t *testing.T) {
 	t.Parallel()
 	const without = `{uuc: {thirdParty: {url: "https://id.example.com/duc"}}}`
@@ -167,7 +167,7 @@ func TestDataThatGoesIsNamed(t *testing.T) {
 	assert.Assert(t, strings.Contains(d.Summary(Style{}), "no volume is deleted"))
 }
 
-// The diff deletes no Secret that a volume may need, even if no database uses that volume now.
+// The diff lists no deletion of a Secret that a volume may need, even if no database uses that volume now.
 func TestSecretsOfAVolumeStay(t *testing.T) {
 	t.Parallel()
 	const before = `{mysql: {storage: {retention: Delete}}, eureka: {}, auth: {image: "r/auth:v1"}}`
@@ -229,8 +229,8 @@ func TestEntries(t *testing.T) {
 	assert.ErrorContains(t, err, "known to have been ready")
 }
 
-// Spec keeps the present values of some fields, such as paused, and shrinks no volume. If the history has a password
-// only in masked form, and the present spec lacks the password, Spec returns an error.
+// Spec keeps the present values of some fields, such as paused, and shrinks no volume. If the history contains a
+// password only in masked form, and the present spec lacks the password, Spec returns an error.
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

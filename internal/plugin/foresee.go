@@ -58,8 +58,8 @@ func (o *Operator) Diff(ctx context.Context, r *Reader, ds *dsv1.DataService) (d
 	return d, there.Objects, nil
 }
 
-// Plan plans a DataService as the operator does. It also returns the live objects that belong to the DataService or have a planned name.
-// Generated values of missing Secrets are plan.Generated.
+// Plan plans a DataService as the operator does. It also returns the live objects that belong to the DataService or have a planned name. In
+// the plan, each generated value of a missing Secret is the placeholder plan.Generated.
 func (o *Operator) Plan(ctx context.Context, r *Reader, ds *dsv1.DataService) (*reconcile.Plan, *Cluster, error) {
 	there, err := r.there(ctx, ds.Name)
 	if err != nil {

@@ -125,7 +125,7 @@ func (m *Mask) field(name string, value any) any {
 	case []any:
 		for i, inner := range value {
 			if _, ok := inner.(map[string]any); ok {
-				value[i] = m.field("", inner) // without the name: only the fields of a map env are variables, not the items of a list env
+				value[i] = m.field("", inner) // without the name: if env is a list, the fields of its items are not variables
 			} else {
 				value[i] = m.field(name, inner)
 			}

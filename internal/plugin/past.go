@@ -229,7 +229,7 @@ func password(spec map[string]any, component string) any {
 	return thirdParty["password"]
 }
 
-// ErrNoPassword reports that neither the history nor the present spec has a password.
+// ErrNoPassword reports that neither the history nor the present spec contains a password.
 var ErrNoPassword = errors.New("the history does not keep the password")
 
 // noPassword returns ErrNoPassword if the password of a component is masked.

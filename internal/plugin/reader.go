@@ -47,7 +47,7 @@ func SelectorOf(o *unstructured.Unstructured) string {
 	}).String()
 }
 
-// Objects lists the objects of a DataService of the given kinds. refused has the kinds that the user may not list.
+// Objects lists the objects of a DataService of the given kinds. refused lists the kinds that the user may not list.
 func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.GroupVersionKind) (found []*unstructured.Unstructured, refused []string, err error) {
 	var mu sync.Mutex
 	var all errgroup.Group

@@ -143,8 +143,8 @@ func TestEvents(t *testing.T) {
 	golden.Assert(t, Style{Width: 80}.Events([]corev1.Event{recent, old}, now), "events.txt")
 }
 
-// Printable replaces the control characters in a pod's log or message by text. It keeps only those for the screens' own
-// colours.
+// Printable replaces the control characters in a pod's log or message by text. It keeps only newlines, tabs and the
+// characters for the screens' own colours.
 func TestControlCharactersArePrintedAsText(t *testing.T) {
 	t.Parallel()
 	colored := Style{Color: true}.Paint(dsv1.PhaseRunning, "Running")

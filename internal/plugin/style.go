@@ -128,7 +128,7 @@ func (s Style) table(rows [][]cell) string {
 	return out.String()
 }
 
-// Columns prints rows of text in columns. The first row has the titles.
+// Columns prints rows of text in columns. The first row contains the titles.
 func (s Style) Columns(rows [][]string) string {
 	cells := make([][]cell, len(rows))
 	for i, row := range rows {

@@ -62,7 +62,7 @@ func (a *Adopter) Finish(ctx context.Context) error {
 			return err
 		}
 	case at == cuttingOver:
-		if err := a.lookAtFence(ctx, o); err != nil { // --finish checks this again at its end
+		if err := a.lookAtFence(ctx, o); err != nil { // prove checks this again
 			a.Say("it is unknown whether the original server accepts writes: " + err.Error())
 		}
 	}
@@ -108,7 +108,7 @@ func (a *Adopter) unfenceIfUndone(ctx context.Context, o *Observation) error {
 	return a.open(ctx, o)
 }
 
-// lookAtFence checks the original server after the cut-over was requested. If the server accepts writes, the copy may lack them:
+// lookAtFence checks the original server after the cut-over was requested. If the server accepts writes, the copy may lack some writes:
 // lookAtFence records that, and stops the writes again.
 func (a *Adopter) lookAtFence(ctx context.Context, o *Observation) error {
 	seen, err := a.agent(ctx, o, "look at")

@@ -87,7 +87,7 @@ func (o *Observation) original() map[string]any {
 	return mysql
 }
 
-// Data is the part of the report about the database. --copy and --finish take its steps.
+// Data is the part of the report about the database. --copy and --finish run its steps.
 type Data struct {
 	// State describes the stage of the copy.
 	State string `json:"state"`

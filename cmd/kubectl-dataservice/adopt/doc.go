@@ -49,7 +49,7 @@ type Observation struct {
 	// Wanted is the DataService with the spec that it has during the adoption.
 	Wanted *dsv1.DataService
 	Plan   *reconcile.Plan
-	// Live has every object with a planned name, and every object of the original operator.
+	// Live contains every object with a planned name, and every object of the original operator.
 	Live map[object.ID]*unstructured.Unstructured
 	// ReplicaSets and Pods are all ReplicaSets and pods of the namespace.
 	ReplicaSets, Pods []*unstructured.Unstructured
@@ -60,7 +60,8 @@ type Observation struct {
 	CopyRefused string
 	// Claim is the claim of the new database, which imports the original one; nil if the claim does not exist.
 	Claim *unstructured.Unstructured
-	// Own is the claim of the database in spec.mysql if its name differs from the original database's; nil for none.
+	// Own is the claim of the database that spec.mysql names, if that is not the name of the original database; nil if
+	// there is no such claim.
 	Own *unstructured.Unstructured
 	// AgentImage is the image of the agent.
 	AgentImage string

@@ -80,7 +80,7 @@ func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 	})
 }
 
-// answer returns the report of a Job's pod. If there is none yet, it returns the missing object.
+// answer returns the report of a Job's pod. If there is no report yet, it returns the reason as a text.
 func (a *Adopter) answer(ctx context.Context, job *unstructured.Unstructured) (*Fence, string, error) {
 	live, err := a.get(ctx, jobKind, job.GetNamespace(), job.GetName())
 	if err != nil {
@@ -124,7 +124,7 @@ func parse(text string) (*Fence, string, error) {
 	return &Fence{Fence: *result.Fence}, "", nil
 }
 
-// newJob returns the Job. Its pod has no token, and reads the account from files.
+// newJob returns the Job. The Job's pod has no token for the API server, and reads the account from files.
 func newJob(o *Observation, flags []string) *unstructured.Unstructured {
 	ds := o.DataService
 	command := []any{"/agent", "fence", "--server=" + mysqlName + ":3306", "--report=/dev/termination-log"}

@@ -82,7 +82,7 @@ func (o *Observation) lookAhead(ctx context.Context, r *plugin.Reader, operator 
 	planned, there, err := operator.Plan(ctx, r, ds)
 	if err != nil {
 		o.CopyRefused = "a new database cannot have the fields of spec.mysql: " + err.Error()
-		return nil //nolint:nilerr // the report has the error
+		return nil //nolint:nilerr // the report contains the error
 	}
 	o.Copy = planned
 	for _, live := range there.Objects {
@@ -147,8 +147,8 @@ func (o *Observation) thirdParty() map[string]any {
 	}}
 }
 
-// FindOriginal finds the original operator among the Deployments of all namespaces by the labels of kubebuilder's scaffold. (This
-// operator's Deployment also has a name label.)
+// FindOriginal finds the original operator among Deployments with the labels of kubebuilder's scaffold: its namespace, name or image
+// contains d3os-operator. This operator's Deployment differs by its label app.kubernetes.io/name.
 func FindOriginal(deployments []appsv1.Deployment) OriginalOperator {
 	found := OriginalOperator{Known: true}
 	for i := range deployments {

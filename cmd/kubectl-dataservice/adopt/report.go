@@ -51,7 +51,7 @@ type Report struct {
 	Objects   []Object `json:"objects"`
 	// Database describes the original database.
 	Database string `json:"database,omitempty"`
-	// Data has the steps that copy the database; nil if the original operator did not create the database.
+	// Data lists the steps that copy the database; nil if the original operator did not create the database.
 	Data *Data `json:"data,omitempty"`
 	// Changes are spec fields and settings whose effect changes.
 	Changes []string `json:"changes,omitempty"`
@@ -207,7 +207,7 @@ func (r *Report) judgeRest(o *Observation) {
 	r.Objects = append(r.Objects, rest...)
 }
 
-// compareFiles names the files with lines that differ from the original file. It prints no line, because a line may have a password.
+// compareFiles names the files with lines that differ from the original file. It prints no line, because a line may contain a password.
 func (r *Report) compareFiles(planned, live *unstructured.Unstructured) {
 	if planned.GetKind() != configMapKind.Kind {
 		return

@@ -144,7 +144,7 @@ func (p *cli) act(ctx context.Context, c *cluster, a adoption, do func(*adopt.Ad
 		Say: func(text string) {
 			out := p.Out
 			if p.output != "" {
-				out = p.ErrOut // standard output has the report
+				out = p.ErrOut // standard output contains the report
 			}
 			_, _ = fmt.Fprintln(out, plugin.Printable(text))
 		},

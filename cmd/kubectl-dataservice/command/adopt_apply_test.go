@@ -77,7 +77,7 @@ func (k *kill) life(skip int, args ...string) (ended bool) {
 	return true
 }
 
-// nameOf returns the name of the object that a request writes. For a create request, the body has the name.
+// nameOf returns the name of the object that a request writes. For a create request, the body contains the name.
 func nameOf(r *http.Request, request harness.Request) string {
 	if request.Name != "" || r.GetBody == nil {
 		return request.Name
@@ -91,7 +91,7 @@ func nameOf(r *http.Request, request harness.Request) string {
 	return o.Name
 }
 
-// TestAdoption adopts the original's twelve components, although the command is killed after each third write
+// TestAdoption adopts the original operator's twelve components, although the command is killed after each third write
 // (FAULTS=full: each write) and repeated. The operator also restarts between runs, and writes nothing. The Services
 // always have a ready address. The command writes only objects that its report has named. An undo, which is killed in
 // the same way, restores all objects.
@@ -164,7 +164,7 @@ func (e *env) named(r *adopt.Report, wrote []string) {
 	}
 }
 
-// neverUnready checks that every Service of the original always had a ready address.
+// neverUnready checks that every Service of the original operator always had a ready address.
 func (e *env) neverUnready() {
 	e.Helper()
 	e.CatchUp()

@@ -250,7 +250,7 @@ func (l *ledger) count() (acks int, tried int64) {
 	return len(l.acks), l.tried
 }
 
-// writes waits until the client has tried more writes. It returns the number of acknowledged ones.
+// writes waits until the client has tried more writes. It returns the number of acknowledged writes.
 func (e *databaseEnv) writes(l *ledger) int {
 	e.Helper()
 	before, from := l.count()
@@ -321,8 +321,8 @@ func (e *databaseEnv) through(args ...string) (wrote []string) {
 }
 
 // The original database is copied and cut over, while a client writes to it as root. The plugin is killed after each
-// write, and the operator restarts. The new database has each acknowledged write. After the original server is fenced,
-// it acknowledges no write. The report has named all written objects.
+// write, and the operator restarts. The new database contains each acknowledged write. After the original server is
+// fenced, it acknowledges no write. The report has named all written objects.
 func TestAdoptionOfTheDatabase(t *testing.T) {
 	harness.Long(t)
 	for kind, options := range map[string][]string{"without a log": {"--skip-log-bin"}, "with a log": {"--log-bin=binlog", "--server-id=1"}} {

@@ -92,7 +92,7 @@ func TestDiffIsWhatThenHappens(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change fields
-		more   string // an object that must be written, too
+		more   string // an object that must also be written
 	}{
 		{"image", fields{"auth": fields{"image": "registry.example/auth:v2"}}, "apply Deployment/auth"},
 		{"number of pods", fields{"auth": fields{"replica": 3}}, "apply PodDisruptionBudget/auth"},

@@ -66,7 +66,8 @@ func (s *scene) awaitMutations() {
 	})
 }
 
-// report serves the use of a volume as the container of a pod does, and adds the container and its address to the pod's status.
+// report serves the used space of a volume over HTTP, as the container d3os-volume does, and adds this container and its address to the
+// pod's status.
 func (s *scene) report(status harness.Fields, use *why.Volume) {
 	var listener net.Listener
 	err := errors.New("no address is free")

@@ -64,7 +64,7 @@ var short = []string{
 	"a claim that is being deleted",            // a claim of a running component
 	"a user without rights on pods",            // only the status
 	"a finalizer",                              // the DataService
-	"paused and broken",                        // a component that is not healed
+	"paused and broken",                        // a component that the paused operator does not repair
 	"a cron job whose last run failed",         // the runs of a cron job
 	"a backup of nothing",                      // a resource without objects
 	"a version of Redis that is not supported", // the status of a cluster
@@ -440,8 +440,8 @@ func (s *scene) runs(line string) {
 	}
 }
 
-// messageSays checks that MESSAGE of kubectl get names the cause that the row expects, and begins as line 1 of why does. The status of a
-// single resource does not repeat its name.
+// messageSays checks that MESSAGE of kubectl get names the cause that the row expects, and begins like line 1 of why. In the status of a
+// single resource, the message does not repeat the resource's name.
 func (s *scene) messageSays(line string) {
 	if s.Silent != "" {
 		if len(s.Message) > 0 || !s.IsWithoutOperator() {

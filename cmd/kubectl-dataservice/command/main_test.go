@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "service":
 		os.Exit(serve(os.Args[1:]))
-	case "kubectl-dataservice": // see installed
+	case "kubectl-dataservice": // the name that installed gives to this binary
 		os.Exit(Run(context.Background(), genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:]))
 	}
 	os.Exit(suite.Main(m, testcluster.Options{Name: "plugin", Nodes: 20}, func(ctx context.Context) error {

@@ -28,7 +28,7 @@ const (
 	asService = `MYSQL_PWD="$MYSQL_PASSWORD" exec mysql --user="$MYSQL_USER" "$@"`
 	asRoot    = `MYSQL_PWD="$MYSQL_ROOT_PASSWORD" exec mysql --user=root "$@"`
 
-	// A database with several members has the passwords in files.
+	// A database with several members stores the passwords in files.
 	asMember     = `MYSQL_PWD="$(cat /d3os-secrets/password)" exec mysql --user="$(cat /d3os-secrets/username)" --socket=/var/run/mysqld/mysqld.sock "$@"`
 	asMemberRoot = `MYSQL_PWD="$(cat /d3os-secrets/root-password)" exec mysql --user=root --socket=/var/run/mysqld/mysqld.sock "$@"`
 )

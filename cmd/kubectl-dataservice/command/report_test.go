@@ -42,7 +42,7 @@ func unpacked(t *testing.T, file string) (content map[string]string, names []str
 	}
 }
 
-// A report has all objects that the user may read, and names the others. It replaces an existing file only with the flag.
+// A report contains all objects that the user may read, and names the others. The command replaces an existing file only with --force.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -50,7 +50,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text := u.Text(p.style()) // Text sorts
+			text := u.Text(p.style()) // Text sorts u.Platforms
 			if p.output == "json" {
 				if text, err = toJSON(u); err != nil {
 					return err

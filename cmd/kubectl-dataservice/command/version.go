@@ -24,7 +24,7 @@ type versions struct {
 	Operator string `json:"operator,omitempty"`
 	// Writer is the newest operator version that wrote an object of the namespace; empty if there is no such object.
 	Writer string `json:"writer,omitempty"`
-	// Refused are the kinds of objects that the user may not list. If it is not empty, Writer may be wrong.
+	// Refused are the kinds of objects that the user may not list. If there are any, Writer may be wrong.
 	Refused []string `json:"refused,omitempty"`
 }
 

@@ -17,7 +17,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// annotationRestarted has the time at which a user restarted a component. kubectl rollout restart sets the same annotation on pods.
+// annotationRestarted is the annotation with the time at which a user restarted a component. kubectl rollout restart sets the same
+// annotation on pods.
 const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 func (p *cli) pauseCommand(pause bool) *cobra.Command {

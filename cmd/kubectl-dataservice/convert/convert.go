@@ -200,7 +200,7 @@ func (s *source) image(spec map[string]any) (string, error) {
 	return image, nil
 }
 
-// metadata records the metadata of a resource that a DataService cannot have.
+// metadata records the fields of a resource's metadata that have no counterpart in a DataService.
 func (s *source) metadata() {
 	if len(s.GetLabels()) > 0 {
 		s.note("metadata.labels", "they were labels of the resource alone: set labels of the component if its pods need them")

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// cluster combines a view: the members, their health, and the pod of each.
+// cluster combines the parts of a view: the members, their health, and each member's pod.
 type cluster struct {
 	want Want
 	View
@@ -38,7 +38,7 @@ type cluster struct {
 	waits    []string
 	notes    []string
 	stuck    bool // a user must act
-	rotating bool // certificate authorities are being replaced, and no wait for clients is left
+	rotating bool // certificate authorities are being replaced, and the operator does not wait for clients
 	markSoon bool // a claim will soon need a newer position
 	dataLost bool // too many members have lost their data: the others cannot form a quorum
 }

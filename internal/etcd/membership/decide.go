@@ -13,14 +13,14 @@ import (
 // Delays until the next pass.
 const (
 	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will take effect immediately
-	afterRefusal = 500 * time.Millisecond // etcd refuses such a step for some seconds after the previous one
+	afterRefusal = 500 * time.Millisecond // a learner is being added; etcd refuses that for some seconds after the previous change
 	whileWaiting = time.Second            // an operation is in progress
 	whileStuck   = 10 * time.Second       // a user must act, or the environment must change
 	atRest       = 30 * time.Second
 )
 
-// Decide returns the model of the cluster and the next steps. It is total and deterministic: every view has one decision, which may be to
-// wait for a user. If there are no steps, the model is Settled.
+// Decide returns the model of the cluster and the next steps. It is total and deterministic: it returns one decision for every view, even
+// if that decision is to wait for a user. If there are no steps, the model is Settled.
 //
 // The first rule with a step decides. Each rule repairs what later rules rely on: lost members are removed before others are added, started
 // changes are finished, and the member list is corrected. Only then are healthy pods replaced. A rule returns all of its steps, the best
@@ -63,7 +63,7 @@ func Decide(want Want, view View) Decision {
 	return Decision{Model: model, Steps: steps, Positions: marked, LookAgain: c.lookAgain(steps, marked)}
 }
 
-// await returns the wait step with the reason for the wait, if no rule has a step. It returns nil if nothing waits.
+// await returns the wait step, with the reason for the wait, if no rule returns a step. It returns nil if nothing waits.
 func (c *cluster) await(verdict Verdict) []Step {
 	phase := c.phase
 	if phase == "" {
@@ -88,8 +88,8 @@ func (c *cluster) await(verdict Verdict) []Step {
 // restartWithin limits the time in which a pod must serve after its predecessor was deleted. After that, its member counts as failed.
 const restartWithin = 30 * time.Second
 
-// restarts reports whether new pods are the only reason why members do not serve. one: exactly one member does not
-// serve. all: no member serves. Both are false if a pod that does not serve has a known problem.
+// restarts reports whether new pods are the only reason why members do not serve. one is true if exactly one member
+// does not serve; all is true if no member serves. Both are false if a pod that does not serve has a known problem.
 func (c *cluster) restarts(verdict Verdict) (one, all bool) {
 	if verdict != Degraded && verdict != QuorumLost {
 		return false, false
@@ -181,8 +181,8 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	default: // Complete or Degraded
 	}
 	if c.alarmed && !c.agreed {
-		// The comparison of keys may need a voter that cannot start. So its pod is replaced with a corrected template.
-		// Nothing else is changed.
+		// The comparison of keys may need a voter that cannot start. So the voter's pod is replaced by a pod of the
+		// corrected template. Nothing else is changed.
 		return rules{c.needed(c.remember), c.revise, c.unblock, c.mendCorrupt}
 	}
 	return rules{

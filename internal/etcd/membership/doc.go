@@ -8,8 +8,8 @@
 //
 // The caller runs the first step, and then observes the whole cluster again. Started changes are recognised by their traces:
 //
-//   - the Record, an annotation on an object of the cluster, has the number of
-//     pods, their version, and the id of the cluster;
+//   - the Record, an annotation on an object of the cluster, stores the number of pods, their version, and the id of
+//     the cluster;
 //   - a claim's annotations name the member whose data its volume holds;
 //   - a ticket, an annotation on one pod, allows that pod to start etcd on an empty volume, or as the only member. It is
 //     deleted with the pod.

@@ -25,8 +25,8 @@ func (c *cluster) due(candidates []Step) []Step {
 	return nil
 }
 
-// needed returns a rule for steps that later rules rely on. If all of these steps have failed recently, no later rule
-// runs. Only pods in which nothing runs are still replaced (unblock).
+// needed wraps a rule whose steps later rules rely on. If all steps of the rule have failed recently, no later rule
+// runs: only pods in which nothing runs are replaced (unblock).
 func (c *cluster) needed(rule func() []Step) func() []Step {
 	return func() []Step {
 		steps := rule()

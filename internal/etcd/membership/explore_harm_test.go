@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// harms are operators, agents and plans that each lack one proof. Each has the faults after which the missing proof
-// does harm.
+// harms are operators, agents and plans that each lack one proof. Each entry allows the faults after which the lack of
+// that proof does harm.
 var harms = map[string]struct {
 	decide  func(Want, View) Decision
 	left    budget

@@ -41,8 +41,8 @@ func pairOf(t *testing.T, a, b faultKind, stale uint8) world {
 	return w
 }
 
-// TestExplorePairs runs all pairs of kinds of faults. The second fault happens at any point of the repair of the
-// first. The gate runs a tenth of the pairs.
+// TestExplorePairs runs all pairs of kinds of faults. The second fault happens at any point of the repair of the first.
+// With -short (make test), it runs a tenth of the pairs.
 func TestExplorePairs(t *testing.T) {
 	t.Parallel()
 	i, most := 0, 40_000
@@ -69,7 +69,7 @@ func TestExplorePairs(t *testing.T) {
 	}
 }
 
-// If one of these proofs is disabled, a pair of faults does harm.
+// If one of the proofs in harms is disabled, a pair of faults does harm.
 func TestExplorePairsFindHarm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// exploration visits every reachable state of a world. It looks for harm, and for states from which the operator does
-// not bring the cluster back. It stores states as 64-bit hashes.
+// exploration visits the reachable states of a world, up to a maximum number. It looks for harm, and for states from
+// which the operator does not repair the cluster. It stores states as 64-bit hashes.
 type exploration struct {
 	t       *testing.T
 	seed    maphash.Seed
@@ -26,7 +26,7 @@ type exploration struct {
 	most    int
 	longest int
 	decide  func(Want, View) Decision
-	harm    []string // violations, each with the events that lead to it
+	harm    []string // the first violation: the events that lead to it, the state, and the reason
 }
 
 type numbered struct {
@@ -230,8 +230,8 @@ func (e *exploration) keep(step mStep) uint16 {
 	return uint16(len(e.held) - 1)
 }
 
-// settles runs a world without faults until nothing changes. If a quorum still has its data, all members must be
-// healthy then. Otherwise, if no quorum runs, the member list must be unchanged.
+// settles runs a world without faults until nothing changes. Then, if a quorum still has its data, all members must be
+// healthy. Otherwise, the member list must be unchanged if no quorum ran at the beginning.
 func (e *exploration) settles(begin numbered) {
 	w := begin.world
 	w.held = 0
@@ -291,7 +291,7 @@ func (e *exploration) settles(begin numbered) {
 
 func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
 	if strings.HasPrefix(decision.Model.Reason, "the claims of ") || strings.Contains(decision.Model.Reason, "the pod template may be wrong") || w.spoiled != 0 && w.spoiled == w.revision {
-		return // the reason has the cause, and a user must act
+		return // Reason names the cause, and a user must act
 	}
 	all, run, _ := w.voters()
 	if w.lacksRoom(w.replicas-1) && all == run && w.members != ([spots + 1]mMember{}) {
@@ -373,8 +373,9 @@ func difference(a, b world) string {
 	return "something"
 }
 
-// TestExplore runs every sequence of faults, changes and delayed steps that the budgets allow, until the operator
-// rests. The gate visits the nearest states. The full run has larger budgets.
+// TestExplore runs the sequences of faults, changes and delayed steps that the budgets allow. The search is
+// breadth-first. It stops after a maximum number of states, which is smaller with -short (make test). ETCD_MODEL=full
+// has a higher maximum and larger budgets.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	type begin struct {

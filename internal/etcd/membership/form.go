@@ -44,7 +44,7 @@ func (c *cluster) form() []Step {
 }
 
 // remember records facts that could otherwise only be guessed: the ID of the cluster, and the number of pods with data.
-// This number is needed if a user has created the resource again over retained claims.
+// This number is needed if a user has created the resource again while the claims of the earlier resource still exist.
 func (c *cluster) remember() []Step {
 	replicas := c.Record.Replicas
 	if c.Record.Cluster == 0 && replicas <= 1 {
@@ -131,8 +131,8 @@ func (c *cluster) formed() (steps []Step) {
 const (
 	// markEvery is the minimum time between two updates of a claim's position.
 	markEvery = 2 * time.Second
-	// fewEntries is a number of log entries. If a claim's position lags by fewer entries, for example after members have
-	// joined an idle cluster, another pass soon writes the new position.
+	// fewEntries is a number of log entries. If a claim's position lags by fewer entries, another pass soon writes the
+	// new position. This happens, for example, after members have joined an idle cluster.
 	fewEntries = 100
 )
 

@@ -192,8 +192,8 @@ func (p *Pod) position() Position {
 	return p.Report.Position
 }
 
-// isUsed reports whether a token was already used for a recovery of this cluster. Claims and volumes also have the
-// tokens, because they may outlive the record.
+// isUsed reports whether a token was already used for a recovery of this cluster. Claims and volumes also store the
+// tokens, because claims and volumes may outlive the record.
 func (c *cluster) isUsed(token string) bool {
 	if hasToken(c.Record.Tokens, token) {
 		return true
@@ -222,8 +222,8 @@ func (c *cluster) lastToken() string {
 }
 
 // recover continues with the data of one member, or without data, if a user consents. A token is valid for one
-// recovery; a new token restarts the recovery, even if the previous survivor is lost. The recovery waits until every
-// other voter answers, or its data is proven lost: otherwise such a voter could return and form a quorum of the old
+// recovery; a new token restarts the recovery, even if the previous survivor is lost. The recovery waits until etcd or
+// the agent in each other pod answers. Otherwise, an unreachable voter could return and form a quorum of the old
 // cluster, and two clusters would exist.
 func (c *cluster) recover() []Step {
 	consent := c.want.Recovery
@@ -374,8 +374,8 @@ func (c *cluster) force() (steps []Step) {
 	}
 }
 
-// beginAgain resets a cluster of which no data is left. It removes the marks on the claims before it resets the record.
-// So after a crash, the next operator can continue.
+// beginAgain resets a cluster after all of its data is lost. It removes the marks on the claims before it resets the
+// record. So after a crash, the next operator can continue.
 func (c *cluster) beginAgain() (steps []Step) {
 	for ordinal := range c.planned() {
 		p := c.pods[ordinal]

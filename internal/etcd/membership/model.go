@@ -63,8 +63,8 @@ type Model struct {
 	Leader  string
 	// Version is the lowest version of all members. Target is the version to which the pods are updated.
 	Version, Target string
-	// Voters is the number of voters in the member list. Healthy is the number of voters that answer. Quorum is the number that must
-	// answer.
+	// Voters is the number of voters in the member list. Healthy is the number of healthy voters whose pods are ready. Quorum is the number
+	// of voters that must answer.
 	Voters, Healthy, Quorum int
 	Members                 []MemberState
 	// DataLost reports whether so many members have lost their data that the others cannot form a quorum. A user must act.

@@ -64,7 +64,7 @@ func newProcesses(t *testing.T) *processes {
 	for i := range r.ips {
 		r.ips[i] = network.Next()
 	}
-	dir, err := os.MkdirTemp("", "model-") // the guard removes it
+	dir, err := os.MkdirTemp("", "model-") // r.guard removes it
 	assert.NilError(t, err)
 	if r.guard, err = process.NewGuard(dir); err != nil {
 		t.Fatal(err)
@@ -203,8 +203,8 @@ func (r *processes) until(what string, holds func() error) {
 }
 
 // Plain etcd loses an acknowledged write: on an empty volume, it starts as its former member, and votes. The agent
-// prevents that (test/etcdcluster, TestDataOfThePast). If a later version of etcd refuses to start, this test fails. The
-// test concerns only etcd, so the gate omits the test.
+// prevents that (test/etcdcluster, TestDataOfThePast). If a later version of etcd refuses to start, this test fails.
+// The test concerns only etcd, so make test omits it.
 func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -224,8 +224,8 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 			return err
 		})
 	}
-	// Before the second member is killed, it must have received the cluster's version: otherwise the third member cannot
-	// rejoin. It must also have the last write: only then does its log certainly have all earlier entries.
+	// Before the second member is killed, it must have received the cluster's version: otherwise the third member
+	// cannot rejoin. It must also have received the last write, which proves that its log contains all earlier entries.
 	put("first")
 	r.until("the second member knows the version of the cluster", func() error {
 		version, err := http.Get("http://" + r.ips[1] + ":2379/version")

@@ -75,7 +75,7 @@ func (c *cluster) isSettled(s *memberState) bool {
 	return c.want.WellFor == 0 || s.pod != nil && s.pod.WellFor >= c.want.WellFor
 }
 
-// othersSettled reports whether the pods of all voters except one are settled. It adds a note for the first pod that is not.
+// othersSettled reports whether the pods of all voters except one are settled. It adds a note about the first pod that is not settled.
 func (c *cluster) othersSettled(except *memberState) bool {
 	for _, s := range c.voters {
 		if s != except && s.ordinal >= 0 && !c.isSettled(s) {
@@ -131,8 +131,8 @@ func (c *cluster) deletePod(s *memberState, others []*memberState) Step {
 	return Step{Action: ActionDeletePod, Pod: s.place(), Via: c.requestTarget(nil), Expect: c.list, Healthy: places(others), Ordinal: s.ordinal}
 }
 
-// revise records the wanted version although no quorum exists, or no quorum has the same keys. The recorded version may
-// be the reason: a version with a missing or broken image must not block its fix. The wanted version must have the
+// revise records the wanted version while no quorum exists or no quorum has the same keys. The cause may be the
+// recorded version: a version with a missing or broken image must not block its fix. The wanted version must have the
 // minor version of the data.
 func (c *cluster) revise() []Step {
 	if c.want.Version == "" || c.Record.Version == c.want.Version {

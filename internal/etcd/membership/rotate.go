@@ -30,7 +30,7 @@ type Authorities struct {
 type Trust struct {
 	Latest bool // the member accepts exactly the authorities in its Secrets
 	Signed bool // its certificates are signed by the present signing authorities
-	// Refuses reports whether the member ends connections with certificates of these authorities.
+	// Refuses reports whether the member rejects the certificates in the cluster's Secrets, because it does not trust their authorities.
 	Refuses bool
 }
 

@@ -151,7 +151,7 @@ func (c *cluster) moveLeader(phase string, from *memberState, why string, same .
 	switch {
 	case len(heirs) > 0:
 	case slices.ContainsFunc(same, func(s *memberState) bool { return s != from }):
-		return nil // all candidates are in same, and the notes about their steps have the cause
+		return nil // all candidates are in same, and the notes about their steps name the cause
 	default:
 		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}

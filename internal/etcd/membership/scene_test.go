@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// scene is a healthy cluster of three members, which tests modify. Pod i has member i+1. Member 1 leads.
+// scene is a healthy cluster of three members, which tests modify. Pod i runs member i+1. Member 1 leads.
 type scene struct {
 	want Want
 	view View
@@ -52,7 +52,7 @@ func consents(from, token string) func(*scene) {
 	return func(s *scene) { s.want.Recovery = Recovery{from, token} }
 }
 
-// down makes pods give no answer, with a reason.
+// down makes pods stop answering, and sets the reason as their Problem.
 func (s *scene) down(pods ...int) {
 	for _, i := range pods {
 		s.view.Pods[i].Answer, s.view.Pods[i].Ready, s.view.Pods[i].Problem = nil, false, "no answer within 2s"
@@ -158,8 +158,8 @@ func corrupt(named ID, sums ...uint32) func(*scene) {
 	}
 }
 
-// neverStarted raises the alarm CORRUPT, and two voters have different keys. Only the keys of the third voter can
-// decide. Its pod cannot start, but the template of the StatefulSet has been corrected.
+// neverStarted raises the alarm CORRUPT while two voters have different keys. Only the keys of the third voter can show
+// which of them is wrong. The third voter's pod cannot start, but the template of the StatefulSet has been corrected.
 func neverStarted(s *scene) {
 	s.down(2)
 	corrupt(2, 7, 8)(s)
@@ -186,7 +186,8 @@ func (s *scene) only() {
 	s.list, s.view.Pods, s.view.Claims = s.list[:1], s.view.Pods[:1], s.view.Claims[:1]
 }
 
-// outdated makes the agent of a pod report outdated data: it ends at entry index, before the position on the claim.
+// outdated makes the agent of a pod report outdated data: the data ends at the entry with the given index, before the position on the
+// claim.
 func (s *scene) outdated(pod int, index uint64) {
 	s.down(pod)
 	s.view.Pods[pod].Problem = ""

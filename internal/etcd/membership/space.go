@@ -72,7 +72,7 @@ func (c *cluster) defrag() []Step {
 }
 
 // defragAbove rewrites the database files of members with too much unused space, one at a time. During the rewrite, the member does not
-// answer. Therefore all members must be healthy, and the member must not be the leader.
+// answer. Therefore all members must be healthy, and a leader first transfers the leadership, unless it is the only voter.
 func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) (steps []Step) {
 	var leader *memberState
 	var large []*memberState

@@ -12,10 +12,10 @@ import (
 // Action names the effect of a step.
 type Action string
 
-// The actions of steps. Each has one effect, which the next view shows.
+// The actions of steps. Each action has one effect, which the next view shows.
 const (
 	ActionWait        Action = "Wait"        // no effect; Message names the awaited condition
-	ActionRecord      Action = "Record"      // write Record; the next plan has the recorded number of pods and the recorded version
+	ActionRecord      Action = "Record"      // write Record; the next plan uses the recorded number of pods and the recorded version
 	ActionMarkClaim   Action = "MarkClaim"   // annotate the claim of Ordinal with Mark
 	ActionTicket      Action = "Ticket"      // annotate Pod with Ticket
 	ActionAddLearner  Action = "AddLearner"  // Via adds a learner at PeerURL
@@ -61,8 +61,8 @@ type Step struct {
 	Evidence Evidence
 	// Compared are the voters whose keys are compared again before the side effect.
 	Compared []Place
-	// Silent are the other pods at a recovery. Right before the side effect, they are queried again: none may answer
-	// for a quorum.
+	// Silent are the pods other than the survivor's pod in a recovery. Right before the side effect, they are queried
+	// again: none may answer a read that needs a quorum.
 	Silent []Place
 
 	Ticket string
@@ -133,7 +133,8 @@ type Decision struct {
 	Model Model
 	// Steps are in order. The caller runs the first one, and then observes everything again.
 	Steps []Step
-	// Positions has at most one step. It records on a claim the last log entry of the claim's data, even if the first of Steps fails.
+	// Positions contains at most one step. That step records on a claim the last log entry of the claim's data, even if the first of Steps
+	// fails.
 	Positions []Step
 	// LookAgain is the time until the next observation if no API event triggers one.
 	LookAgain time.Duration

@@ -22,7 +22,7 @@ var unproven = map[string]string{
 
 // NextVersion returns the next version on the way from one version of etcd to another. In general, this is the last
 // patch of the next minor version. If that minor version requires it, the last patch of the present minor version comes
-// first. path has these patches. why has the reason if there is no way.
+// first. path contains these patches. why is the reason if the upgrade is not possible.
 func NextVersion(from, to string, path []string) (next, why string) {
 	a, okA := parse(from)
 	b, okB := parse(to)

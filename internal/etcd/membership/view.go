@@ -92,7 +92,7 @@ type View struct {
 	Claims []Claim // existing claims, by ordinal
 	// Live is the number of replicas of the StatefulSet; 0 without one.
 	Live int
-	// Authorities are the certificate authorities. Nil: the operator creates none, or the Secrets do not have them yet.
+	// Authorities are the certificate authorities. Nil: the operator creates none, or the Secrets do not contain them yet.
 	Authorities *Authorities
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until it has, the outdated pods are unknown.
 	Lagging bool
@@ -277,8 +277,8 @@ const (
 // Report is the answer of the agent in a pod before it starts etcd (etcdmember.Report).
 type Report struct {
 	Volume  Volume
-	Cluster ID // of the mark; 0 if the ID was unknown when the mark was written
-	Member  ID // of the mark
+	Cluster ID // in the agent's mark on the volume; 0 if the ID was unknown when the mark was written
+	Member  ID // in that mark
 	// Used is the last ticket that this pod has used. It is known even if the volume was lost later.
 	Used string
 	// Token is the token of the last recovery of this volume.

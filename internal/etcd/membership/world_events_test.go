@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// progress returns all changes that happen without the operator. Each reports whether it has changed something; an error is harm.
+// progress returns all changes that happen without the operator. Each function reports whether it has changed the world. An error reports
+// harm.
 func (w *world) progress() []func(*world) (bool, error) {
 	moves := []func(*world) (bool, error){}
 	for i := range spots {

@@ -27,8 +27,8 @@ type pair struct {
 
 // The model behaves like etcd. (1) If etcd makes a requested change, the model also makes it, and then both have the
 // same members and quorum: so the exploration omits no possible event. (2) If etcd refuses a change for a moment, it
-// makes the change later, once all members run: so the exploration waits for no impossible event. The members must
-// elect a leader within 500 ms. A busy machine is slower, so the gate omits this test.
+// accepts the change later, after all members run: so the exploration waits for no impossible event. The members must
+// elect a leader within 500 ms. A busy machine is slower, so make test omits this test.
 func TestTheModelIsAsEtcd(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -201,9 +201,9 @@ func (p *pair) add(place int) {
 		added, err := c.MemberAddAsLearner(ctx, []string{p.peerURL(place)})
 		switch {
 		case errors.Is(err, rpctypes.ErrMemberNotFound):
-			// etcd computes the ID of a new member from the address and the present second. If that is the ID of a
-			// member that was removed in the same second, etcd refuses it. If a present member has that ID, etcd
-			// returns ErrMemberExist. Both mean: try again.
+			// etcd computes the ID of a new member from the address and the present second. If a member with that ID
+			// was removed in the same second, etcd refuses the new member. If a present member has that ID, etcd
+			// returns ErrMemberExist. In both cases, the caller tries again.
 			return rpctypes.ErrMemberExist
 		case err == nil:
 			id = added.Member.ID

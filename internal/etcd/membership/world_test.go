@@ -13,7 +13,8 @@ import (
 const spots = 4
 
 // world is a model of one cluster: the state of etcd, of Kubernetes, and of the agents in the pods. It is comparable, so that repeated
-// states are recognised. A running member always answers. A quorum exists if enough voters run.
+// states are recognised. A running member answers, unless it has found no quorum since its start (mute). A quorum exists if enough voters
+// run.
 type world struct {
 	members  [spots + 1]mMember // etcd's member list; ID 0 means no member
 	leader   uint8
@@ -55,8 +56,8 @@ const (
 	oddRotation             // the certificate authorities are replaced
 )
 
-// mFiles is the content of the certificate Secrets: signer is the authority that has signed the certificates, trusted
-// has a bit for each trusted authority.
+// mFiles is the content of the certificate Secrets. signer is the authority that has signed the certificates. trusted
+// contains a bit for each trusted authority.
 type mFiles struct{ signer, trusted uint8 }
 
 // mRotation is the replacement of the certificate authorities.
@@ -110,8 +111,8 @@ type mVolume struct {
 	wrong       bool  // the keys differ from those of the others
 	terminating bool
 	claim       uint8 // member in the claim's annotation
-	high, token bool  // the claim has the position of the data; the claim has the token of the recovery
-	forced      bool  // the volume has the used token of the recovery
+	high, token bool  // high: the claim stores the position of the data; token: the claim stores the token of the recovery
+	forced      bool  // the volume stores the used token of the recovery
 }
 
 func (w *world) member(id uint8) *mMember {

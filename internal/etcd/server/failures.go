@@ -16,10 +16,10 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// A failed step is skipped for a delay, in which other steps run. The first retry is immediate, because the step's
-// preconditions may have changed since the observation. Then each further failure doubles the delay. etcd refuses some
-// changes for a few seconds after each change: such a refusal is retried several times without a delay. A restart of
-// the operator resets the delays.
+// The first retry of a failed step is immediate, because the step's preconditions may have changed since the
+// observation. After the second failure, the step is skipped for a delay, in which other steps run. Each further
+// failure doubles the delay. etcd refuses some changes for a few seconds after each change: such a refusal is retried
+// several times without a delay. A restart of the operator resets the delays.
 const (
 	stepAgain = 2 * time.Second
 	lastAgain = 30 * time.Second

@@ -31,7 +31,8 @@ func (t *executor) addLearner(ctx context.Context) error {
 }
 
 // lagEntries is the maximum number of log entries that a learner may lack when it becomes a voter. etcd itself only
-// requires that the learner has nine tenths of the log according to the leader. The operator also queries the learner.
+// requires that, according to the leader, the learner has nine tenths of the log. The operator also queries the
+// learner, and applies this limit.
 const lagEntries = 5000
 
 func (t *executor) promote(ctx context.Context) error {

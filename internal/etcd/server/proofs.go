@@ -92,8 +92,8 @@ func (t *executor) proveUseless(ctx context.Context) error {
 	return nil
 }
 
-// isLost reports whether the agent's report proves that the member's data is lost. The volume is empty, its data is
-// outdated, or its data belongs to a member that is not in the member list.
+// isLost reports whether the agent's report proves that the member's data is lost: the volume is empty, or its data is
+// outdated or belongs to a member that is not in the member list.
 func (t *executor) isLost(report *membership.Report) bool {
 	if report.Volume != membership.VolumeData {
 		return report.Volume == membership.VolumeEmpty
@@ -138,8 +138,8 @@ func (t *executor) proveStays(ctx context.Context, report *membership.Report, an
 	return nil
 }
 
-// proveAlone proves that the record of the recovery is unchanged, that no pod answers for a quorum, and that every
-// other pod's state is known.
+// proveAlone proves that the record of the recovery is unchanged, that no pod answers a read that needs a quorum, and
+// that every other pod's state is known.
 func (t *executor) proveAlone(ctx context.Context) error {
 	record, err := t.Kubernetes.Recorded(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ const (
 )
 
 // Read queries all pods in parallel and sets Report, Answer and Problem. peerURLs are the members' expected peer URLs, by ordinal. If a pod
-// does not answer in time, Problem has the reason.
+// does not answer in time, Problem states the reason.
 func (s *Servers) Read(ctx context.Context, access Access, pods []membership.Pod, peerURLs []string) {
 	within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 		if isLate(err) {
 			err = cmp.Or(s.untrusted(ctx, access, pod.IP), err)
 		}
-		if isLate(err) { // also if Problem already has the last termination of the container
+		if isLate(err) { // also if Problem already describes the last termination of the container
 			pod.Watched = watched
 		}
 		if pod.Problem == "" {
@@ -91,7 +91,7 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 	}
 	answer.Trust = s.trust(ctx, access, pod.IP)
 	pod.Answer = answer
-	// While etcd answers, the agent's watcher also answers, and without a delay, unless a NetworkPolicy blocks the operator.
+	// While etcd answers, the agent's watcher answers immediately, unless a NetworkPolicy blocks the operator.
 	late := time.AfterFunc(watcherPatience, stop)
 	defer late.Stop()
 	if both.Wait(); watched != nil {

@@ -34,8 +34,8 @@ func TestAuthenticationOfEtcdIsNamed(t *testing.T) {
 	assert.Assert(t, !needsAccount(errors.New("connection refused")))
 }
 
-// If the operator or a member refuses a certificate, the problem names the Secret. Whether a quorum answers is then
-// unknown. An expired certificate is the exception: no client can use the member.
+// If the operator or a member refuses a certificate, the problem names the Secret. Then it is unknown whether a quorum
+// answers. This does not apply to an expired certificate: with it, no client can use the member.
 func TestRefusedCertificatesAreNamed(t *testing.T) {
 	t.Parallel()
 	s, access := New(Options{}), Access{Secret: "own-client"}

@@ -36,8 +36,8 @@ type Options struct {
 	EffectTimeout time.Duration
 	// DefragTimeout limits the duration of rewriting a database file. Default: 1m.
 	DefragTimeout time.Duration
-	// Overlap is the time in which clients must read their Secret again, after each phase in the replacement of the certificate
-	// authorities. Default: 10m.
+	// Overlap is the minimum duration of the phases Trust and Sign in the replacement of the certificate authorities. In this time, clients
+	// must read their Secret again. Default: 10m.
 	Overlap time.Duration
 	// Tap intercepts the effects of steps. Default: none.
 	Tap Tap
@@ -45,7 +45,7 @@ type Options struct {
 
 // Access holds the credentials for the members of one cluster.
 type Access struct {
-	TLS *tls.Config // has the client's certificate; nil: no TLS
+	TLS *tls.Config // contains the client's certificate; nil without TLS
 	// Authorities are the operator's certificate authorities in the Secrets of pods. nil: unknown.
 	Authorities *Authorities
 	// Secret is the name of the Secret with the client's certificate.
@@ -89,7 +89,8 @@ func (s *Servers) Failures(cluster string) []membership.Failure { return s.failu
 // Forget drops the failed steps of a cluster.
 func (s *Servers) Forget(cluster string) { s.failures.forget(cluster) }
 
-// named sets the name that the server's certificate must contain. Without it, the client would require the address.
+// named sets the name that the server's certificate must contain. Without that name, the client would require the pod's
+// address in the certificate.
 func named(access Access) []grpc.DialOption {
 	if access.TLS == nil || access.TLS.ServerName == "" {
 		return nil
@@ -118,7 +119,7 @@ func (s *Servers) dial(ctx context.Context, access Access, ip string) (*clientv3
 		Context:   ctx,
 		Endpoints: []string{scheme + "://" + net.JoinHostPort(ip, strconv.Itoa(ClientPort))},
 		TLS:       access.TLS,
-		Logger:    zap.NewNop(), // the lines would only repeat the returned errors
+		Logger:    zap.NewNop(), // log lines would only repeat the returned errors
 		// One attempt: the next pass retries.
 		MaxUnaryRetries:    1,
 		MaxCallRecvMsgSize: 4 << 20,

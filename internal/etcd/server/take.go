@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// Kubernetes is the access of steps to Kubernetes. The kind implements it. It changes an object only if the object still matches the step,
-// for example by the UID of a pod or claim.
+// Kubernetes gives steps access to Kubernetes. The kind implements this interface, and changes an object only if the object still matches
+// the step, for example by the UID of a pod or claim.
 type Kubernetes interface {
 	// Pod returns the present state of a pod, or the zero value if there is none of that name.
 	Pod(ctx context.Context, name string) (steps.Pod, error)
@@ -72,7 +72,7 @@ type executor struct {
 }
 
 // Take runs one step. Before the side effect, it proves that the preconditions of the step still hold. If they do not, the error wraps
-// steps.ErrRefused. It does not wait for the consequences, which the next pass observes.
+// steps.ErrRefused. Take does not wait for the consequences, which the next pass observes.
 func (s *Servers) Take(ctx context.Context, request Request) error {
 	t := &executor{Request: request, servers: s}
 	do := map[membership.Action]func(context.Context) error{

@@ -28,8 +28,8 @@ const PeerPort = 2380
 // Authority holds one of a cluster's two certificate authorities, for clients or for members, as in the cluster's
 // Secrets.
 type Authority struct {
-	// Trusted has the trusted certificates, as PEM, which a member reads when it starts. Signer is the certificate of
-	// the certificate authority that signs.
+	// Trusted contains the trusted certificates, as PEM. A member reads them when it starts. Signer is the certificate
+	// of the certificate authority that signs.
 	Trusted, Signer []byte
 	// Pair is a client certificate that members of the cluster accept.
 	Pair tls.Certificate

@@ -46,7 +46,7 @@ func (f *Facts) backedUp() []backedUp {
 	return found
 }
 
-// concernsMySQL reports whether the database of a DataService is to be explained, alone or with all components.
+// concernsMySQL reports whether the diagnosis covers the database of a DataService, alone or with all components.
 func (f *Facts) concernsMySQL() bool { return f.Component == "" || f.Component == "mysql" }
 
 // backups explains a condition about backups that is False. It returns nil if there is none.
@@ -70,8 +70,8 @@ func (f *Facts) backups() *Diagnosis {
 	return nil
 }
 
-// warned explains the warnings of the last backup, or of the restore that created the database; nil for none. Warnings are no failure: the
-// backup exists, and why exits with code 0.
+// warned explains the warnings of the last backup, or of the restore that created the database. It returns nil if there are none. Warnings
+// are no failure: the backup exists, and why exits with code 0.
 func (f *Facts) warned() *Diagnosis {
 	if f.Resource == nil && !f.concernsMySQL() {
 		return nil

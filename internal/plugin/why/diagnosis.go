@@ -31,7 +31,7 @@ type Diagnosis struct {
 	Cause string `json:"cause"`
 	// Detail is the complete cause if Cause was truncated.
 	Detail string `json:"detail,omitempty"`
-	// Others are the causes of further problems. Cause has their number.
+	// Others are the causes of further problems. Cause states their number.
 	Others []string `json:"others,omitempty"`
 	// Policy names the field that an admission policy changed, unless Cause names it.
 	Policy string `json:"policy,omitempty"`
@@ -41,9 +41,9 @@ type Diagnosis struct {
 	Way []string `json:"way,omitempty"`
 	// Waiting are all components that wait for the last component of Way.
 	Waiting []string `json:"waiting,omitempty"`
-	// State has the state of each container of the pod.
+	// State lists the state of each container of the pod.
 	State []string `json:"state,omitempty"`
-	// Log has the last lines of the container's log. LogCommand prints more lines.
+	// Log contains the last lines of the container's log. LogCommand prints more lines.
 	Log        []string `json:"log,omitempty"`
 	LogCommand string   `json:"logCommand,omitempty"`
 	// Events are the last events of the component's objects.
@@ -226,7 +226,7 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 		d.Cause = message
 	}
 	for _, named := range objectNamed.FindAllStringSubmatch(message, -1) {
-		if d.Object.Kind == dsv1.Kind || named[1] == "Secret" { // the Secret that opens a claim is named instead of the claim
+		if d.Object.Kind == dsv1.Kind || named[1] == "Secret" { // if the message names a claim and a Secret, the user must examine the Secret
 			d.Object = f.object(named[1], named[2])
 		}
 	}
@@ -234,10 +234,10 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 	return d
 }
 
-// takenPort matches the API server's error about a node port that another Service has.
+// takenPort matches the API server's error about a node port that another Service uses.
 var takenPort = regexp.MustCompile(`nodePort: Invalid value: (\d{1,5}): provided port is already allocated`)
 
-// TakenPort returns the node port that another Service has if that is the cause, otherwise 0.
+// TakenPort returns the requested node port if the cause is that another Service uses it, otherwise 0.
 func (d *Diagnosis) TakenPort() int32 {
 	found := takenPort.FindStringSubmatch(cmp.Or(d.Detail, d.Cause))
 	if found == nil {
@@ -311,7 +311,7 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.named(c, culprit, text)
 }
 
-// named explains the problem of a component for which the object that causes the problem is known.
+// named explains the problem of a component if the object that causes the problem is known.
 func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text string) *Diagnosis {
 	d := &Diagnosis{Wrong: true, Cause: strings.TrimSuffix(c.Name+": "+health.Refusal(text), ": "), Do: advice(culprit.Reason)}
 	if text == "" {

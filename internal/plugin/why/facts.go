@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Facts has the objects, events and logs that were read for a DataService.
+// Facts contains the objects, events and logs that were read for a DataService.
 type Facts struct {
 	DataService *dsv1.DataService
 	// Resource is the subject if the subject is not a DataService (see Alone); otherwise nil.
@@ -38,7 +38,7 @@ type Facts struct {
 	Pods []*corev1.Pod
 	// Events are the events of the namespace.
 	Events []corev1.Event
-	// Log has the last log lines of the container that Source returns. LogError is the reason why lines are missing.
+	// Log contains the last log lines of the container that Source returns. LogError is the reason why lines are missing.
 	Log      []string
 	LogError string
 	// Backups are the DataBackups of the namespace. They are needed only if AsksForBackups returns true.
@@ -51,14 +51,14 @@ type Facts struct {
 	// Operator is the state of the operator; nil if the user may not read it.
 	Operator *Operator
 
-	// suspect is the component that Contradict has selected: its objects are unhealthy although its status is not.
+	// suspect is the component that Contradict has selected: its objects are unhealthy, although its status reports no problem.
 	suspect string
 	// resources are the resources of all components that Contradict has read.
 	resources []*unstructured.Unstructured
 }
 
 // Blamed returns the component that causes the problem. way is the path to this component from the component that the
-// user asked about: web, proxy, auth. Blamed returns nil if no component is the cause.
+// user asked about, such as web, proxy, auth. Blamed returns nil if no component is the cause.
 func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, way []string) {
 	start := asked
 	if start == "" {
@@ -168,7 +168,7 @@ func (f *Facts) Refuse(kinds []string) {
 	f.Refused = append(f.Refused, plugin.WithoutOptional(kinds)...)
 }
 
-// Source returns the container whose log may have the reason why a pod is not healthy, or nil.
+// Source returns the container whose log may show the reason why a pod is not healthy, or nil.
 func Source(f *Facts) *Container { return sourceOf(f.pod(f.culprit().Name)) }
 
 func sourceOf(pod *corev1.Pod) *Container {
@@ -216,7 +216,7 @@ func (f *Facts) pod(name string) *corev1.Pod {
 	return nil
 }
 
-// about returns the events of those objects for which the function is returns true, oldest first.
+// about returns the events of the objects that the given function accepts, oldest first.
 func (f *Facts) about(is func(kind, name string) bool) []corev1.Event {
 	var found []corev1.Event
 	for i := range f.Events {
@@ -241,7 +241,7 @@ func (f *Facts) concerns(kind, name string) bool {
 		if kind == object.StatefulSetKind.Kind && object.IsForeign(o) && o.GetName() == name {
 			return true
 		}
-		// The names of a Deployment's ReplicaSets begin with its name.
+		// The names of a Deployment's ReplicaSets begin with the name of the Deployment.
 		if kind == "ReplicaSet" && o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
 			return true
 		}
@@ -249,7 +249,7 @@ func (f *Facts) concerns(kind, name string) bool {
 	return false
 }
 
-// changedBy returns who last wrote a field of the spec, and when. Both are empty if unknown.
+// changedBy returns the last writer of a field of the spec, and the time of that write. Both are empty if unknown.
 func changedBy(ds *dsv1.DataService, field string) (who string, when *metav1.Time) {
 	for _, entry := range ds.ManagedFields {
 		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+field+`"`) {

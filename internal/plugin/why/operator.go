@@ -47,7 +47,7 @@ func (o *Operator) problem() (string, *Object) {
 	return text, &Object{Kind: culprit.Kind, Name: culprit.Name, Elsewhere: true, Command: plugin.Look(namespace, culprit.Kind, culprit.Name)}
 }
 
-// own returns the operator's first Event about one of the operator's pods, sorted by message, or nil.
+// own returns the operator's Event about one of its pods, or nil. If there are several, it returns the first by message.
 func (o *Operator) own() *corev1.Event {
 	var first *corev1.Event
 	for i := range o.Events {

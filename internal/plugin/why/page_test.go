@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/test/why"
 )
 
-// The troubleshooting page contains all texts of the plugin. Its tables are generated from test/why. Each cause in
-// test/why is printed for a fault in testdata/golden or in test/why.
+// The troubleshooting page contains all texts of the plugin. Its tables are generated from test/why. For each cause in
+// test/why, a file in testdata/golden contains it, or a fault in test/why produces it.
 func TestTroubleIsWhatThePluginSays(t *testing.T) {
 	t.Parallel()
 	const page = "docs/operate/troubleshooting.md"

@@ -106,7 +106,7 @@ func (f *Facts) unbound(claim string) (reason, message string) {
 // reasonNoMetrics selects the advice for an autoscaler that cannot set the number of pods, whatever its own reason is.
 const reasonNoMetrics = "NoMetrics"
 
-// reasonHeld is the reason of a pod whose working container has ended while another container still runs.
+// reasonHeld is the reason of a cron job's pod if the first container of the job's template has ended while another container still runs.
 const reasonHeld = "Held"
 
 // cronJob returns the reason why the runs of a cron job fail, or "". It examines a pod that does not start, or else the last run.
@@ -163,7 +163,7 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 }
 
 // note explains one of three notes: a claim that differs from the spec and is not changed, an autoscaler that cannot work, or an omitted
-// route. For other notes it returns nil, because they are advice.
+// route. For other notes, which are only advice, it returns nil.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
@@ -222,7 +222,8 @@ func (f *Facts) isUnderway(c *dsv1.ComponentStatus) bool {
 	return lost == "" && health.Assess(f.Objects, f.Pods).Problem == ""
 }
 
-// isFault reports whether an event is about a fault. A probe of a pod that starts fails until the program in the pod answers.
+// isFault reports whether an event is about a fault. While a pod starts, failing probes are no fault: they fail until the program in the
+// pod answers.
 func (f *Facts) isFault(e *corev1.Event, c *dsv1.ComponentStatus) bool {
 	if e == nil || e.Reason != health.ReasonUnhealthy || c.Kind == "ThirdParty" {
 		return e != nil
@@ -240,8 +241,7 @@ func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
 }
 
-// rewritten returns the component to explain, or else the first component, with an object that an admission policy has
-// changed; nil for none.
+// rewritten returns the first of the components to explain with an object that an admission policy has changed, or nil.
 func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	for i := range f.DataService.Status.Components {
 		c := &f.DataService.Status.Components[i]

@@ -29,7 +29,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // fault is a file in testdata/cases: the objects and events of a cluster with a fault, with texts of a real kubelet, scheduler or
 // controller.
 type fault struct {
-	// Names must be in the first two lines: the cause, and the object to examine.
+	// Names must occur in the first two lines of the output: the cause, and the object to examine.
 	Names []string `json:"names"`
 	// Well: the case has no fault, so the exit code is 0.
 	Well      bool   `json:"well"`
