@@ -34,7 +34,7 @@ const (
 	Created   Action = "create"
 	Updated   Action = "update"
 	Corrected Action = "correct" // the live object was as planned before another writer changed it
-	Replaced  Action = "replace" // deleted, because Kubernetes cannot change it in place
+	Replaced  Action = "replace" // the object was deleted, because Kubernetes cannot change it in place
 	Waiting   Action = "wait"    // the object is being deleted; the end of the deletion triggers the next reconciliation
 	Deleted   Action = "delete"
 )
@@ -43,12 +43,12 @@ const (
 type Result struct {
 	Object *unstructured.Unstructured // live object; nil if it was replaced
 	Action Action
-	// Rewrite lists the fields that an admission policy changed; nil for none.
+	// Rewrite lists the fields that an admission policy changed. It is nil if no policy changed a field.
 	Rewrite *Rewrite
 	// AfterReplace reports that a created object replaces an object that this process deleted for that purpose.
 	AfterReplace bool
-	// Contested is set if another writer keeps changing the number of pods. The operator has corrected the number if the number is exact
-	// (see admitNumber). Otherwise, it corrects the number later.
+	// Contested is set if another writer keeps changing the number of pods. If its field IsExact is set, the operator has corrected the
+	// number. Otherwise, the operator corrects the number later.
 	Contested *ContestedError
 	// Variables are the names of variables that another writer had added to planned containers, and that Apply has
 	// removed.
@@ -84,7 +84,7 @@ type Applier struct {
 
 	preflights *preflights
 	resizes    *resizes
-	originals  client.Reader // nil for none
+	originals  client.Reader // nil if SeeOriginals was not called
 	wanted     *wanted
 	watched    watched
 }
@@ -177,7 +177,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	if contested != nil && !contested.IsExact {
 		planned = planned.DeepCopy()
 		_ = unstructured.SetNestedField(planned.Object, podsOf(live), "spec", "replicas") // a planned workload has a spec
-		// Do not use same: it would record that the live object equals the plan with the declared number.
+		// Do not call compare.same: it would record that the live object equals the plan with the declared number.
 		if same, err = a.compare.contains(live, planned); err != nil || same && !hasUnplanned(planned, live) {
 			return Result{Object: live, Contested: contested}, err
 		}
@@ -245,8 +245,8 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 }
 
 // applyOver applies a planned object over a live one. If a foreign entry blocks the apply, such as a port with a
-// planned name, it restores the object instead (see restore). In most of these cases, the API server answers Invalid.
-// The API server does not answer Invalid if another port of the Service has the planned node port.
+// planned name, applyOver calls restore instead. In most of these cases, the API server answers Invalid. The API
+// server does not answer Invalid if another port of the Service has the planned node port.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // prevents the creation of an object, and a change of another object with this name

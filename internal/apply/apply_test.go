@@ -106,7 +106,7 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 	}
 }
 
-// lastNodePort is the last node port that otherNodePorts has used.
+// lastNodePort counts the node ports that otherNodePorts has used.
 var lastNodePort atomic.Int64
 
 // otherNodePorts replaces the node ports of Services by ports that no other test uses.
@@ -128,7 +128,7 @@ func freeNodePorts(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 }
 
-// A change of the spec is applied by one write: no intermediate state is rolled out. Every such change can be made in place.
+// A change of the spec is applied by one write: no intermediate state is rolled out. Kubernetes can make each of these changes in place.
 func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ before, after, id string }{
@@ -184,7 +184,7 @@ const kubeVersion = "v1.36.0"
 // ownVersion is the version of the operator under test.
 const ownVersion = "1.2.3"
 
-// ownTypes has the schemas of the operator's own kinds.
+// ownTypes contains the schemas of the operator's own kinds.
 var ownTypes = func() *Types {
 	types, err := NewTypes(crd.Files)
 	if err != nil {
@@ -194,8 +194,8 @@ var ownTypes = func() *Types {
 }()
 
 var (
-	operator  client.Client // has a cache, as the operator's client
-	apiReader client.Reader // has no cache; its requests count as the operator's
+	operator  client.Client // has a cache, as the operator's client does
+	apiReader client.Reader // has no cache; traffic records its requests, too
 	user      client.Client // client of a user, without a cache
 	traffic   = &recorder{byNamespace: map[string][]call{}}
 )

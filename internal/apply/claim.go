@@ -46,7 +46,7 @@ func (a *Applier) claims(ctx context.Context, from client.Reader, owner object.O
 
 // ReleaseClaims makes the owner the controller of the claims that Kubernetes would delete with a live StatefulSet. It reads from the API
 // server, because the StatefulSet controller may have just added its reference. It also makes the owner the controller of claims without
-// one, because the StatefulSet controller does not change a claim that has a controller.
+// a controller, because the StatefulSet controller does not change a claim that has a controller.
 func (a *Applier) ReleaseClaims(ctx context.Context, owner object.Owner, set *unstructured.Unstructured) error {
 	claims, err := a.claims(ctx, a.live, owner, set)
 	if err != nil {
@@ -151,14 +151,14 @@ func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured
 	return a.letGo(ctx, owner, o)
 }
 
-// letGo removes the owner's reference from an object in memory.
+// letGo removes the owner's reference from an object, in memory and on the API server.
 func (a *Applier) letGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	return a.setOwners(ctx, o, slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner.UID
 	}))
 }
 
-// deletesClaims reports whether the claims of a StatefulSet are deleted with it.
+// deletesClaims reports whether Kubernetes deletes the claims of a StatefulSet together with it.
 func deletesClaims(set *unstructured.Unstructured) bool {
 	policy, _, _ := unstructured.NestedString(set.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	return policy == "Delete"

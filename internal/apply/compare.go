@@ -23,8 +23,8 @@ type comparer struct {
 	verified *lru.Cache // UID -> verification
 }
 
-// verification records that an object was as planned. While its three values stay the same, the object is not compared
-// again. sizes are the sizes of a StatefulSet's volumes: FitVolumes changes them after the digest was computed.
+// verification records that an object was as planned. While its three values stay the same, the object is not compared again. It includes the sizes
+// of a StatefulSet's volumes, because FitVolumes changes them after the digest was computed.
 type verification struct{ resourceVersion, digest, sizes string }
 
 // verifications limits the number of cached verifications. Each takes about 200 bytes.
@@ -202,7 +202,7 @@ func itemWith(key smdvalue.FieldList, list any) any {
 	for _, item := range items {
 		m, ok := item.(map[string]any)
 		for _, field := range key {
-			ok = ok && (m[field.Name] == field.Value.Unstructured() || m[field.Name] == nil) // nil: has its default
+			ok = ok && (m[field.Name] == field.Value.Unstructured() || m[field.Name] == nil) // nil: the field has its default
 		}
 		if ok {
 			return m

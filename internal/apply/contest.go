@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// pace bounds the corrections of an object. After free corrections within the window, the object counts as contested: each further
-// correction waits twice as long as the previous one, from first to longest.
+// pace bounds the corrections of an object. After more than `free` corrections within `window`, the object counts as contested.
+// The operator then waits before each correction: at first for `first`, then twice as long each time, up to `longest`.
 type pace struct {
 	free                   int
 	window, first, longest time.Duration
@@ -29,7 +29,7 @@ var (
 	// ofNumbers is the pace of corrections of a number of pods. (An autoscaler sets the number every 15 seconds, and each correction ends
 	// pods.)
 	ofNumbers = pace{free: 1, window: 10 * time.Minute, first: 10 * time.Minute, longest: time.Hour}
-	// ofExactNumbers determines when a number of pods that is always corrected counts as contested.
+	// ofExactNumbers determines when a number of pods counts as contested if the operator always corrects it (see admitNumber).
 	ofExactNumbers = pace{free: 2, window: 10 * time.Minute, first: 10 * time.Minute, longest: 10 * time.Minute}
 )
 
@@ -37,12 +37,13 @@ var (
 type ContestedError struct {
 	Kind, Name string
 	RetryAfter time.Duration
-	Deleted    bool // deleted, not changed
+	Deleted    bool // the other writer deletes the object, and does not change it
 	// Pods is the declared number of pods. It is set if another writer keeps changing only that number.
 	Pods *int64
 	// IsExact reports whether the operator corrects the number of pods each time.
 	IsExact bool
-	// Field is the path of the field in the spec that a user may remove, so that the other writer sets the number of pods; "" for none.
+	// Field is the path of the spec's field that a user may remove to let the other writer set the number of pods. It is "" if there is no such
+	// field.
 	Field string
 }
 
@@ -67,7 +68,7 @@ func (e *ContestedError) Error() string {
 
 // contests counts the recent corrections of each object.
 type contests struct {
-	objects  *lru.Cache // UID or place -> *contest
+	objects  *lru.Cache // UID, numberOf or place -> *contest
 	there    *lru.Cache // place -> digest of the object that this process created there
 	replaced *lru.Cache // places of objects that this process deleted in order to replace them
 	now      func() time.Time
@@ -107,9 +108,9 @@ func (c *contests) admit(live *unstructured.Unstructured) error {
 // numberOf identifies the number of pods of an object.
 type numberOf struct{ uid types.UID }
 
-// admitNumber limits corrections of the number of pods as admit limits other corrections. It returns nil for all other corrections. The
-// number is exact for a workload or resource with data, and for a workload that the spec stops: each correction is allowed, and the result
-// has IsExact while another writer keeps changing the number.
+// admitNumber limits corrections of the number of pods as admit limits other corrections. It returns nil if the plan sets no number of
+// pods. The operator always corrects the number of pods of a resource, of a workload with data, and of a workload that the spec stops (0
+// pods). For these, admitNumber returns an error with IsExact only to report that another writer keeps changing the number.
 func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *ContestedError {
 	pods, isPlanned, _ := unstructured.NestedInt64(planned.Object, "spec", "replicas")
 	resource := object.IsResource(planned) && !object.IsForeign(planned)
@@ -189,7 +190,7 @@ func (c *contests) wait(key any, p pace) time.Duration {
 	return 0
 }
 
-// remains returns the time during which a contest still counts, unless another correction follows. It returns 0 if there is no contest.
+// remains returns how long an object still counts as contested if no further correction follows. It returns 0 if the object is not contested.
 func (c *contests) remains(key any, p pace) time.Duration {
 	known, ok := c.objects.Get(key)
 	if !ok {

@@ -106,8 +106,8 @@ func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) 
 	return obj, a.finish(ctx, obj)
 }
 
-// finish changes the operation of the field manager's entries from Update to Apply, and removes the annotation. It sends a patch, because
-// the operator has no right to update some kinds.
+// finish changes the operation of the field manager's entries from Update to Apply, and removes annotationRestoring. It sends a patch,
+// because the operator has no right to update some kinds.
 func (a *Applier) finish(ctx context.Context, obj *unstructured.Unstructured) error {
 	upgraded := obj.DeepCopy()
 	err := csaupgrade.UpgradeManagedFields(upgraded, sets.New(FieldManager), FieldManager)

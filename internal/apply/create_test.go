@@ -44,8 +44,8 @@ func (s *strict) Patch(ctx context.Context, obj client.Object, patch client.Patc
 	return s.Client.Patch(ctx, obj, patch, options...)
 }
 
-// If the API server refuses to create an object by an apply with a resource version, the operator creates it by POST.
-// This also succeeds if the operator ends between the two writes. A later plan can remove fields that POST wrote.
+// If the API server refuses to create an object by an apply with a resource version, the operator creates it by POST. This also succeeds if the
+// operator ends between the two writes of Applier.post. A later plan can remove fields that POST wrote.
 func TestWhereApplyDoesNotCreate(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {

@@ -168,7 +168,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 			for _, part := range []string{"data", "binaryData", "spec"} {
 				assert.DeepEqual(t, after.Object[part], before.Object[part])
 			}
-			await(t, after) // this client's cache may lag behind its own update: see kube.NewClient
+			await(t, after) // the operator's cache may lag behind the operator's own update: see kube.NewClient
 			p.atRest(planned)
 		})
 	}

@@ -28,7 +28,7 @@ type growth struct {
 	FileSystem int64 `json:"fileSystem"`
 }
 
-// lastGrowth returns the last enlargement of a claim by the operator; zero for none, or if the annotation is malformed.
+// lastGrowth returns the last enlargement of a claim by the operator. It returns zero if there is none, or if the annotation is malformed.
 func lastGrowth(claim *unstructured.Unstructured) (last growth) {
 	if json.Unmarshal([]byte(claim.GetAnnotations()[annotationGrown]), &last) != nil {
 		return growth{}
@@ -53,7 +53,7 @@ func Growable(claim *unstructured.Unstructured) ClaimGrowth {
 // and no error.
 func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to, from int64) (grown bool, refusal *Refusal, err error) {
 	next := growth{To: *resource.NewQuantity(to, resource.BinarySI), Spec: request(claim), FileSystem: from}
-	if before := grownTo(claim); before.Cmp(next.Spec) == 0 { // no user has declared the present size
+	if before := grownTo(claim); before.Cmp(next.Spec) == 0 { // the present size comes from the last growth, not from the spec
 		next.Spec = lastGrowth(claim).Spec
 	}
 	text, err := json.Marshal(next)
@@ -76,7 +76,7 @@ func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to
 	return refusal == nil && err == nil, refusal, err
 }
 
-// grownTo returns the size to which the operator enlarged a claim; zero for none. It ignores a size that the claim does not have yet.
+// grownTo returns the size to which the operator enlarged a claim, or zero if it did not. It ignores a size that the claim does not have yet.
 func grownTo(claim *unstructured.Unstructured) resource.Quantity {
 	size := lastGrowth(claim).To
 	if has := request(claim); size.Cmp(has) > 0 {

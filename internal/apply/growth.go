@@ -44,12 +44,12 @@ func percent(text string) int64 {
 // ClaimGrowth is the state of a claim. Sizes are in bytes.
 type ClaimGrowth struct {
 	Request, Capacity int64
-	// GrownFrom is the size of the file system at the last growth; 0 without one.
+	// GrownFrom is the size of the file system before the last growth; 0 if the operator has not enlarged the claim.
 	GrownFrom int64
 	// NeedsRestart reports that the volume has grown, but its file system grows only when the volume's pod starts
 	// again.
 	NeedsRestart bool
-	// Refused is the reason why the volume's driver cannot grow it; empty for none.
+	// Refused is the message of the volume's driver if the driver cannot grow the volume; empty otherwise.
 	Refused string
 }
 
@@ -58,12 +58,12 @@ func percentOf(fs contract.Volume) int64 { return int64(float64(fs.Used) * 100 /
 
 // Growth is the result of Decide.
 type Growth struct {
-	// To is the next size of the claim in bytes; 0 for none.
+	// To is the next size of the claim in bytes; 0 if the claim does not grow now.
 	To int64
-	// Obstacle explains why a volume that is full enough does not grow. It is empty if the volume can grow, or if the
-	// last growth is not finished.
+	// Obstacle explains why a volume does not grow, although its used part has reached At. It is empty if the volume
+	// can grow, or if the last growth is not finished.
 	Obstacle string
-	// IsFull reports whether a server can hardly write any more.
+	// IsFull reports whether the used part of the file system is at least fullFrom.
 	IsFull bool
 }
 
@@ -76,7 +76,7 @@ const (
 // folders of a node do not enforce the size of a claim.
 const unbounded = 2
 
-// Decide returns the next growth of a volume. A volume takes one step at a time, never shrinks, and does not exceed the limit.
+// Decide returns the next growth of a volume. Each growth must finish before the next one. A volume never shrinks, and never grows beyond the limit.
 func (p *GrowthPolicy) Decide(claim ClaimGrowth, fs contract.Volume) Growth {
 	d := p.decide(claim, fs)
 	d.IsFull = fs.Capacity > 0 && percentOf(fs) >= fullFrom

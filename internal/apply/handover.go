@@ -20,9 +20,9 @@ import (
 // sets it.
 const scaleManager = FieldManager + "-scale"
 
-// handOver keeps the number of pods when the plan stops setting that field, because another writer may set it from now on. Server-side
-// apply would remove the field together with its last owner, and the API server would then set its default. So scaleManager owns the field
-// until the other writer sets it. A number of 0 is not kept: the plan had stopped the workload, and the default of 1 starts it again.
+// handOver keeps the number of pods when the plan stops setting spec.replicas, because another writer may set that field from now on. Server-side
+// apply would remove the field together with its last owner, and the API server would then set its default. So scaleManager owns the field until the
+// other writer sets it. A number of 0 is not kept: the plan had stopped the workload, and the default of 1 starts it again.
 func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unstructured) error {
 	if !leavesReplicas(planned) || !object.IsResource(planned) && podsOf(live) <= 1 {
 		return nil

@@ -42,8 +42,8 @@ type Field struct {
 	Old, New any
 }
 
-// Judge predicts the effect of Apply on a planned object. live must have its managed fields, and may be nil. It returns the errors of Apply
-// that need no request.
+// Judge predicts the effect of Apply on a planned object. live is nil, or contains its managed fields. Judge returns those errors of Apply
+// that can be found without a request.
 func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructured) (Verdict, error) {
 	if live == nil {
 		return Verdict{Action: Created, Result: planned, NewPods: podTemplate(planned) != nil}, nil
@@ -223,7 +223,7 @@ func hasBelow(set *fieldpath.Set, path fieldpath.Path) bool {
 // changeable are the fields of a StatefulSet's spec that Kubernetes changes in place.
 var changeable = []string{"replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds"}
 
-// immutableField returns the changed field that the API server cannot change in place; "" for none.
+// immutableField returns the changed field that the API server cannot change in place, or "".
 func immutableField(planned, live *unstructured.Unstructured, changed []Field) string {
 	for _, f := range changed {
 		field := f.Path

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Resize is a change of a claim's size, which may be refused.
+// Resize is a requested change of a claim's size.
 type Resize struct {
 	Claim    *unstructured.Unstructured
 	Has, Get resource.Quantity

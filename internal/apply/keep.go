@@ -12,9 +12,9 @@ import (
 )
 
 // keep returns the planned object with the parts of the live object that must stay: the size of an enlarged claim, the
-// history of a StatefulSet, labels and annotations that were added to claim templates, and foreign paths of an Ingress.
-// Claim templates and paths are atomic lists, so an apply would remove the additions. keep depends only on the two
-// objects, so a restarted operator writes nothing.
+// revisionHistoryLimit of a StatefulSet, labels and annotations that were added to claim templates, and foreign paths
+// of an Ingress. Claim templates and paths are atomic lists, so an apply would remove the additions. keep depends only
+// on the two objects, so a restarted operator writes nothing.
 func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	switch planned.GetKind() {
 	case object.StatefulSetKind.Kind:
@@ -71,7 +71,7 @@ func keepHistory(planned, live *unstructured.Unstructured) *unstructured.Unstruc
 	return kept
 }
 
-// with returns a map with the entries of both maps. Planned entries override.
+// with returns a map with the entries of both maps. Planned entries override live ones.
 func with(has, planned map[string]string) map[string]string {
 	all := maps.Clone(has)
 	if all == nil {
@@ -121,9 +121,9 @@ func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructu
 	return kept.DeepCopy()
 }
 
-// merge returns a list in the order of the live list, followed by the planned items that the live list lacks. For each
-// live item, it calls choose with that item and with the planned item of the same key (nil for none). The result of
-// choose replaces the item; a nil result omits it. If several live items have one key, merge takes only the first.
+// merge returns a list in the order of the live list, followed by the planned items that the live list lacks. For each live item, it calls choose
+// with that item and with the planned item of the same key, or nil if there is none. The result of choose replaces the item; a nil result omits it.
+// If several live items have the same key, merge takes only the first.
 func merge(planned, live []map[string]any, by key, choose func(want, has map[string]any) map[string]any) (merged []map[string]any) {
 	done := map[any]bool{}
 	for _, has := range live {

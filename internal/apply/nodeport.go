@@ -68,7 +68,7 @@ func isReleased(port map[string]any) bool {
 	return strings.HasPrefix(name, releasedPrefix)
 }
 
-// unusedPort returns the highest number, up to from, that no port of a Service has.
+// unusedPort returns the highest port number that no port of a Service has, and that is not above `from`.
 func unusedPort(ports []map[string]any, from int64) int64 {
 	for slices.ContainsFunc(ports, func(port map[string]any) bool { return port["port"] == from }) {
 		from--

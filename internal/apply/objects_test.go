@@ -202,7 +202,7 @@ func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(5*time.Minute))
 }
 
-// change changes an object in the way of a user.
+// change edits an object as a user does.
 type change func(t *testing.T, obj map[string]any)
 
 func setting(value any, fields ...string) change {

@@ -34,7 +34,7 @@ func (e *NotAdoptedError) Error() string {
 func (a *Applier) SeeOriginals(originals client.Reader) { a.originals = originals }
 
 // CheckAdopted returns a *NotAdoptedError if the original operator created one of the planned objects for this owner. It reads only the
-// cache. Apply detects objects without the original operator's label.
+// cache, which contains only objects with the original operator's label. Apply detects the others.
 func (a *Applier) CheckAdopted(ctx context.Context, owner object.Owner, planned []*unstructured.Unstructured) error {
 	if a.originals == nil {
 		return nil

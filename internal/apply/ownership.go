@@ -38,7 +38,7 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	}
 	labels := live.GetLabels()
 	by := labels[object.LabelManagedBy]
-	// A StatefulSet creates a claim from its template without the digest.
+	// A claim that a StatefulSet has created from its template has no digest.
 	retained := object.OutlivesOwner(planned) || planned.GetKind() == object.ClaimKind.Kind
 	ours := by == object.ManagedBy && retained || (by == object.ManagedBy || by == "") && object.Digest(live) != ""
 	if owner.Names(live) && ours {
@@ -80,7 +80,7 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 		if isOptional && !a.watched.has(gvk) {
 			continue
 		}
-		// An outdated list is harmless here, because deletions contain the UID.
+		// An outdated list is harmless here, because each deletion request contains the UID of its object.
 		items, err := a.cached(ctx, owner, gvk, client.DisableReadYourWritesConsistency)
 		if isOptional && isNotServed(err) { // the cache has no informer for the kind yet
 			continue
@@ -103,7 +103,7 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 }
 
 // Controlled lists, from the cache, the objects of kind gvk that the owner controls. gvk is one of object.Resources. The list is empty
-// while the cache does not have the kind.
+// while the cache does not watch the kind.
 func (a *Applier) Controlled(ctx context.Context, owner object.Owner, gvk schema.GroupVersionKind) (found []*unstructured.Unstructured, err error) {
 	if !a.watched.has(gvk) {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// oneOfEach returns a platform that has an object of every kind in object.Kinds, and these objects.
+// oneOfEach returns a platform whose plan contains every kind in object.Kinds, and one planned object of each kind.
 func oneOfEach(t *testing.T) (*platform, map[string]*unstructured.Unstructured) {
 	t.Helper()
 	p := start(t, `{proxy: {replica: 2, autoscaling: {max: 3}}, mysql: {kind: Deployment, storage: {retention: Delete}}, eureka: {kind: StatefulSet, replica: 2},
@@ -221,7 +221,7 @@ func TestOwned(t *testing.T) {
 	assert.Equal(t, len(owned), 0)
 }
 
-// Objects have the version of the operator that wrote them. Objects of a newer operator are not changed.
+// An annotation of each object contains the version of the operator that wrote the object. Objects of a newer operator are not changed.
 func TestObjectsOfANewerOperator(t *testing.T) {
 	t.Parallel()
 	p := start(t, "{proxy: {replica: 1}, mysql: {}, eureka: {}}")

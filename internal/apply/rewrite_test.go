@@ -156,7 +156,7 @@ func TestClaimTemplatesOfAPolicyStay(t *testing.T) {
 			}
 			edit(t, planned, inContainer(setting("other", "image")))
 			assert.Equal(t, p.apply(planned).Action, Corrected)
-			if name != "storage class" { // the plan's class may have changed, too
+			if name != "storage class" { // after a change of the plan, a class from a policy is not kept
 				p.declare("{mysql: {labels: {team: a}}}")
 				assert.Equal(t, p.apply(p.planned(databaseSet)).Action, Updated)
 			}

@@ -32,7 +32,7 @@ func isNotServed(err error) bool {
 	return meta.IsNoMatchError(err) || errors.As(err, &notCached)
 }
 
-// watched has the kinds of object.Optional that the cache has. For any other kind, a list request would query the API server for the CRD.
+// watched contains the kinds of object.Optional that the cache watches. For any other kind, a list request would query the API server for the CRD.
 type watched struct{ kinds sync.Map }
 
 func (w *watched) has(gvk schema.GroupVersionKind) bool {
@@ -40,10 +40,10 @@ func (w *watched) has(gvk schema.GroupVersionKind) bool {
 	return found
 }
 
-// AddWatched adds a kind of object.Optional to the kinds that Owned lists. Call it after the cache has the kind.
+// AddWatched adds a kind of object.Optional to the kinds that Owned lists. Call it after the cache watches the kind.
 func (a *Applier) AddWatched(gvk schema.GroupVersionKind) { a.watched.kinds.Store(gvk, true) }
 
-// wanted has the planned kinds that the API server does not serve.
+// wanted records the planned kinds that the API server does not serve.
 type wanted struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]chan struct{}
@@ -51,7 +51,7 @@ type wanted struct {
 
 func newWanted() *wanted { return &wanted{kinds: map[schema.GroupVersionKind]chan struct{}{}} }
 
-// channel returns the channel of a kind. The first call of add closes the channel.
+// channel returns the channel of a kind. The first call of add for the kind closes the channel.
 func (w *wanted) channel(gvk schema.GroupVersionKind) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,5 +72,5 @@ func (w *wanted) add(gvk schema.GroupVersionKind) {
 	}
 }
 
-// Wanted returns a channel that closes when a plan has an object of a kind that the API server does not serve.
+// Wanted returns a channel that closes when a plan contains an object of the kind, and the API server does not serve the kind.
 func (a *Applier) Wanted(gvk schema.GroupVersionKind) <-chan struct{} { return a.wanted.channel(gvk) }

@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Types has the schema of every kind that is applied: Kubernetes' own kinds, and the kinds of CustomResourceDefinitions. For any other
-// kind, the schema is deduced from each object.
+// Types contains the schema of every kind that the operator applies: Kubernetes' own kinds, and the kinds of
+// CustomResourceDefinitions. For any other kind, the schema is deduced from each object.
 type Types struct {
 	builtin managedfields.TypeConverter
 	custom  managedfields.TypeConverter
@@ -90,9 +90,9 @@ func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOpt
 	return t.of(obj.GetObjectKind().GroupVersionKind()).ObjectToTyped(obj, options...)
 }
 
-// TypedToObject returns the object of a value with its schema.
+// TypedToObject returns the object of a value that ObjectToTyped returned.
 func (t *Types) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
-	return t.builtin.TypedToObject(value) // TypedToObject only reads the value
+	return t.builtin.TypedToObject(value) // any converter works, because TypedToObject uses no schema
 }
 
 func (t *Types) of(gvk schema.GroupVersionKind) managedfields.TypeConverter {

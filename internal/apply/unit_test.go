@@ -31,7 +31,8 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// newContest returns a clock that only the test changes, and a function that returns the wait before a correction: 0 if it is allowed.
+// newContest returns a clock that only the test changes, and a function that returns the wait before a correction: 0 if the correction is allowed
+// now.
 func newContest(t *testing.T) (*time.Time, func(uid types.UID) time.Duration) {
 	t.Helper()
 	now, c := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), newContests()
@@ -86,7 +87,7 @@ func TestRareCorrectionsAreNoContest(t *testing.T) {
 const deploymentHead = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, annotations: {d3os-product.com.d3os/digest: d}}\nspec:\n"
 
 // Other cases are in the drift tests, with an API server. For a resource of the operator's own kinds, contains uses the
-// schema in the CustomResourceDefinition: there, too, lists with keys are maps.
+// schema in the CustomResourceDefinition: that schema also treats lists with keys as maps.
 func TestContains(t *testing.T) {
 	t.Parallel()
 	const own = "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\n"

@@ -20,7 +20,7 @@ import (
 // file in a configuration, a command, a port of a Service, a paused rollout), and entries that block planned fields (a disruption budget
 // may have only one of two limits).
 
-// hasUnplanned reports whether the live object has entries of the two sorts, or an unfinished restore.
+// hasUnplanned reports whether the live object has entries of the two sorts, or the annotation of an unfinished restore.
 func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	if restoring(live) {
 		return true

@@ -36,7 +36,7 @@ var containerFields = [][]string{
 	{"securityContext", "seccompProfile"}, {"securityContext", "appArmorProfile"}, {"securityContext", "seLinuxOptions"},
 }
 
-// externalIPs are addresses whose traffic goes to a Service.
+// externalIPs is the path of the external addresses whose traffic goes to a Service.
 var externalIPs = []string{"spec", "externalIPs"}
 
 // hasUnplannedOfPods reports whether a live workload's pods have fields or variables that the plan does not set.
@@ -81,7 +81,7 @@ func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	})
 }
 
-// unplannedVariables returns the sorted names of variables of planned containers that only the live workload has.
+// unplannedVariables returns the sorted names of the variables that planned containers have only in the live workload.
 func unplannedVariables(planned, live *unstructured.Unstructured) []string {
 	var names []string
 	eachContainer(planned, live, func(want, has map[string]any) {
@@ -146,7 +146,7 @@ func mountKey(mount map[string]any) any { return mount["mountPath"] }
 // deviceKey identifies a volume in block mode as the API server does.
 func deviceKey(device map[string]any) any { return device["devicePath"] }
 
-// eachUnplanned calls do for each of podFields and containerFields that only the live workload has.
+// eachUnplanned calls do for each field of workloadFields, podFields and containerFields that only the live workload sets.
 func eachUnplanned(planned, live *unstructured.Unstructured, do func(in map[string]any, path []string)) {
 	for _, field := range workloadFields {
 		if unplannedPath(planned.Object, live.Object, field) {

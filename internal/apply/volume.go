@@ -36,9 +36,9 @@ type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
 	Answer  string // error of the API server; empty if Kubernetes did not get the request
-	New     bool   // refused in this call, and not in an earlier one
+	New     bool   // the size was refused in this call, and not in an earlier one
 	Pending bool   // the volume has the new size, but its file system does not
-	// Again is the time until the next attempt; 0 means never, because volumes do not shrink.
+	// Again is the time until the next attempt. It is 0 if there is none: the volume cannot shrink, or has the new size already.
 	Again time.Duration
 }
 
@@ -206,7 +206,7 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 	if want.Cmp(has) == 0 {
 		return has, pendingGrowth(claim), nil
 	}
-	// A requested size that the volume has never reached may be lowered, but the API server accepts only a size above the volume's.
+	// A requested size that the volume has never reached may be lowered, but the API server accepts only a size above the size of the volume.
 	if want.Cmp(has) < 0 && (capacity.IsZero() || want.Cmp(capacity) <= 0) {
 		return has, cannotShrink(claim, want), nil
 	}
@@ -230,7 +230,7 @@ func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
 		"class may grow file systems only while no pod uses the volume; if this message stays, delete the pod that uses the claim", claim.GetName(), condition["type"])}
 }
 
-// conditionOf returns the condition of a claim if it is true, or nil.
+// conditionOf returns a condition of a claim if its status is True, or nil.
 func conditionOf(claim *unstructured.Unstructured, kind corev1.PersistentVolumeClaimConditionType) map[string]any {
 	conditions, _, _ := unstructured.NestedSlice(claim.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -295,7 +295,7 @@ func request(claim *unstructured.Unstructured) resource.Quantity {
 	return quantity(claim, storageRequest...)
 }
 
-// quantity reads a quantity; zero for none.
+// quantity returns the quantity at a path, or zero if there is none.
 func quantity(o *unstructured.Unstructured, path ...string) resource.Quantity {
 	text, _, _ := unstructured.NestedString(o.Object, path...)
 	q, _ := resource.ParseQuantity(text)

@@ -141,8 +141,8 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	_, refused = apply("5Gi")
 	assert.Equal(t, len(refused), 0)
 
-	// The template has kept the claim's size, although the new plan's digest was written. The template gets the new
-	// size as soon as the claim has it: the StatefulSet is replaced.
+	// The template has kept the claim's size, although the new plan's digest was written. As soon as the claim has
+	// the new size, the StatefulSet is replaced, and its template gets that size.
 	_, refused = apply("20Gi")
 	assert.Equal(t, len(refused), 1)
 	apply("20Gi")
@@ -298,7 +298,7 @@ func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
 	assert.Equal(t, declare(nil, "v3"), int64(1), "a service that the spec had stopped runs again")
 }
 
-// applyUnforeseen applies a planned object without the prediction of Judge, which does not count corrections.
+// applyUnforeseen applies a planned object without the prediction of Judge, because Judge does not count corrections.
 func (p *platform) applyUnforeseen(planned *unstructured.Unstructured) Result {
 	p.Helper()
 	live, err := p.Get(p.Context(), planned)
@@ -308,8 +308,8 @@ func (p *platform) applyUnforeseen(planned *unstructured.Unstructured) Result {
 	return result
 }
 
-// If another writer keeps changing the number of pods, the operator corrects it twice, and then reports the writer. Numbers of databases are
-// corrected each time.
+// If another writer keeps changing the number of pods, the operator corrects it twice, and then reports the writer. The number of pods of a
+// database is corrected each time.
 func TestAContestedNumberOfPods(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -328,7 +328,7 @@ func TestAContestedNumberOfPods(t *testing.T) {
 			p, planned := running(t, test.spec, test.id)
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			p.contests.now = func() time.Time { return now }
-			scaled := func() Result { // applies after the period of an autoscaler
+			scaled := func() Result { // an autoscaler sets the number after its period; then the operator applies
 				now = now.Add(15 * time.Second)
 				scaleAs(t, "autoscaler", planned, test.pods)
 				await(t, fetch(t, planned))

@@ -32,7 +32,7 @@ func NewCronTabs(renderer *render.Renderer, c client.Client, live client.Reader,
 	}, renderer, c, agent)
 }
 
-// cronTab returns the values of a CronTab, or the mistake in its schedule.
+// cronTab returns the chart of a CronTab and its values, or an error about a mistake in its schedule.
 func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string]any, err error) {
 	spec := &c.Spec
 	if err := schedule.Check(spec.CronSpec); err != nil {
@@ -60,7 +60,7 @@ func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string
 	return "cronjob", v, nil
 }
 
-// runsAt describes a schedule in the words of the note on a CronJob.
+// runsAt describes the schedule of a CronTab in the same words in which internal/health describes the schedule of a CronJob.
 func runsAt(c *stablev1.CronTab) string {
 	if isSuspended(c) {
 		return "suspended"
@@ -68,7 +68,7 @@ func runsAt(c *stablev1.CronTab) string {
 	return "runs at " + c.Spec.CronSpec
 }
 
-// isSuspended reports whether a CronTab is suspended or has no replica, so that it starts no runs.
+// isSuspended reports whether a CronTab starts no runs, because it is suspended or has 0 replicas.
 func isSuspended(c *stablev1.CronTab) bool {
 	return c.Spec.Suspend || ptr.Deref(c.Spec.Replicas, 1) == 0
 }

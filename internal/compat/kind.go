@@ -5,8 +5,8 @@
 // whose users have resources of these kinds. The plan of a resource has one part: the objects of a chart that
 // DataServices also use.
 //
-//   - kind.go has the methods that the kinds share, and values.go the chart values.
-//   - appservice.go, modelbox.go and crontab.go have the chart values of each kind.
+//   - kind.go contains the methods that the kinds share, and values.go the chart values.
+//   - appservice.go, modelbox.go and crontab.go contain the chart values of each kind.
 //   - status.go computes the status.
 //
 // The CRDs of these kinds, and the operator's rights to them, are in config/compat. Without config/compat, the operator
@@ -38,7 +38,7 @@ type definition[T client.Object] struct {
 	values func(resource T, agent string) (chart string, values map[string]any, err error)
 	// status returns the part of the status that the kinds share.
 	status func(T) *shared.Status
-	// report sets the fields of the status that only this kind has; nil for none. The workload may be nil.
+	// report sets the fields of the status that only this kind has. It is nil if there are none. The workload in obs may be nil.
 	report func(resource T, obs Observation)
 	// well returns the message of a healthy status. If well is nil, the message is the number of ready pods.
 	well func(T) string
@@ -57,7 +57,7 @@ type Kind[T client.Object] struct {
 
 var _ reconcile.Kind[client.Object, Observation] = &Kind[client.Object]{}
 
-// newKind returns a kind. The client is the operator's cached one; agent is the image of the agent, or empty if it is not known.
+// newKind returns a kind. The client reads from the operator's cache; agent is the image of the agent, or empty if it is not known.
 func newKind[T client.Object](d definition[T], renderer *render.Renderer, c client.Client, agent string) *Kind[T] {
 	if agent == "" {
 		agent = object.UnknownImage
@@ -68,12 +68,13 @@ func newKind[T client.Object](d definition[T], renderer *render.Renderer, c clie
 // Observation holds the results of Observe for a resource.
 type Observation struct {
 	Workload *unstructured.Unstructured // nil if it does not exist
-	// Unready is a running pod that is not ready, and Probe the output of its readiness probe; empty for none.
+	// Unready is the name of a running pod that is not ready, and Probe is the output of the pod's readiness probe. Both are empty if there is no
+	// such pod.
 	Unready, Probe string
 }
 
 // lookAgain is the time until the next read of a pod whose readiness probe fails. The operator must read again, because
-// the status of a pod does not have the probe's output.
+// the status of a pod does not contain the probe's output.
 const lookAgain = 10 * time.Second
 
 // GVK returns the group, version and kind.
@@ -85,7 +86,7 @@ func (k *Kind[T]) New() T { return k.create() }
 // Paused returns false, because the kinds have no field for a pause.
 func (*Kind[T]) Paused(T) bool { return false }
 
-// Forget drops the plan of a resource.
+// Forget drops the cached plan of a resource.
 func (k *Kind[T]) Forget(namespace, name string) { k.plans.Forget(namespace, name) }
 
 // Plan returns the objects of the chart as one part.
@@ -128,7 +129,7 @@ func (k *Kind[T]) part(resource T, owner object.Owner) (reconcile.Part, error) {
 // So the pods of a resource and of a DataService with the same name have different labels.
 func partOf(owner object.Owner) string { return owner.KindLabel() }
 
-// Observe reads the workload and a pod that is not ready from the cache.
+// Observe reads the workload and a pod that is not ready from the cache, and the output of the pod's readiness probe from the API server.
 func (k *Kind[T]) Observe(ctx context.Context, resource T, seen reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
 	owner := reconcile.OwnerOf(k, resource)
 	for i := range seen.Parts {

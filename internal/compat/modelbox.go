@@ -24,7 +24,8 @@ func NewModelBoxes(renderer *render.Renderer, c client.Client) *Kind[*modelv1.Mo
 	}, renderer, c, "")
 }
 
-// modelBox returns the values of a ModelBox. A probe that the spec lacks is the chart's default, which connects to the first port.
+// modelBox returns the values of a ModelBox. If the first port is a TCP port, a probe that the spec lacks is the chart's default, which connects to
+// that port.
 func modelBox(spec *modelv1.ModelBoxSpec) map[string]any {
 	v := service(spec.Replicas, &spec.Container, spec.Ports)
 	v["minReadySeconds"] = spec.MinReadySeconds
@@ -33,7 +34,7 @@ func modelBox(spec *modelv1.ModelBoxSpec) map[string]any {
 	}
 	probes := v["probes"].(map[string]any)
 	if len(spec.Ports) > 0 && spec.Ports[0].Protocol == corev1.ProtocolTCP {
-		clear(probes) // removes the probes of the chart
+		clear(probes) // removes the nil values that turn off the chart's default probes
 	}
 	for name, probe := range map[string]*corev1.Probe{"readiness": spec.ReadinessProbe, "liveness": spec.LivenessProbe} {
 		if probe != nil {

@@ -29,7 +29,7 @@ var renderer = func() *render.Renderer {
 	return r
 }()
 
-// nothing are the inputs of a resource without objects.
+// nothing is the input of Plan for a resource without live objects.
 var nothing = reconcile.Inputs{Lookup: func(string, string) (*unstructured.Unstructured, error) { return nil, nil }}
 
 // resourceIn parses a resource of a kind, and sets the CRD's defaults for the fields that the text leaves out.
@@ -127,7 +127,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Without the agent's image, nothing is created, and the status names the image.
+// If the agent's image is unknown, the part has a Doubt with the reason AgentUnknown.
 func TestUnknownAgent(t *testing.T) {
 	t.Parallel()
 	tabs := NewCronTabs(renderer, nil, nil, "")

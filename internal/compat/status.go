@@ -50,7 +50,7 @@ func (k *Kind[T]) Status(resource T, seen reconcile.Seen[Observation], now metav
 	database.SetConditions(reconcile.Conditions{List: &s.Conditions, Generation: seen.Generation, Now: now}, standing, seen, s.Reason, s.Message, nil)
 }
 
-// count sets the numbers of the Deployment.
+// count copies the numbers of pods from the Deployment's status.
 func count(s *shared.Status, obs Observation) {
 	s.Ready, s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas, s.UnavailableReplicas = "", 0, 0, 0, 0, 0
 	d := &appsv1.Deployment{}

@@ -99,7 +99,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// If the last run of a schedule with seconds failed, the CronTab is degraded, and its message has the run's exit code.
+// If the last run of a schedule with seconds failed, the CronTab is degraded, and its message contains the run's exit code.
 func TestStatusOfAFailedRun(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a-1", UID: "p"}, Status: corev1.PodStatus{
@@ -136,7 +136,7 @@ func TestStatusOfAFailedRun(t *testing.T) {
 	assert.Equal(t, c.Status.Message, "pod a-1: RunFailed: the run of B, which took 2s: exit code 3")
 }
 
-// The status of a CronTab without seconds has the times and the number of the CronJob's runs.
+// The status of a CronTab without seconds contains the CronJob's parallelism, and the times of its last run and its last successful run.
 func TestStatusOfRuns(t *testing.T) {
 	t.Parallel()
 	k, c := NewCronTabs(renderer, nil, nil, ""), &stablev1.CronTab{}

@@ -12,8 +12,8 @@ import (
 	shared "d3os.com/d3os-operator/api/compat"
 )
 
-// container returns the values of the container. The container runs as the user of its image and without limits, as with the operators that
-// this one replaces.
+// container returns the chart values of a container. As with the operators that this one replaces, the container runs as the user of its
+// image, and has no default limits.
 func container(c *shared.Container) map[string]any {
 	resources := c.Resources
 	if resources == nil {

@@ -6,7 +6,7 @@
 // secrets. Both sides use these types: a field that is renamed on only one side does not compile.
 //
 // A pod may run an older agent than the operator, or a newer one. So JSON names, reasons and exit codes never change their meaning, readers
-// ignore unknown fields of results and answers, and testdata has the output of an older agent.
+// ignore unknown fields of results and answers, and testdata contains the output of an older agent.
 //
 // The package imports only the standard library, and is a module without requirements, so that the agent gets none of the operator's
 // dependencies.
@@ -22,7 +22,7 @@ type Reason string
 
 // The reasons. Each has a distinct exit code. docs/backup.md lists the reasons for which a retry may help.
 const (
-	// ReasonFailed: any other failure; the message has the cause.
+	// ReasonFailed: any other failure; the message names the cause.
 	ReasonFailed Reason = "Failed"
 	// ReasonUsage: the flags or the environment of the command are wrong.
 	ReasonUsage Reason = "Usage"
@@ -67,7 +67,7 @@ const (
 	ReasonNoBinaryLog Reason = "NoBinaryLog"
 )
 
-// Exits has the exit code of each reason. A code never changes its meaning.
+// Exits contains the exit code of each reason. A code never changes its meaning.
 var Exits = map[Reason]int{
 	ReasonFailed: 1, ReasonUsage: 2, ReasonRefused: 3, ReasonAccessDenied: 10, ReasonServerUnreachable: 11,
 	ReasonStoreUnreachable: 20, ReasonStoreMissing: 21, ReasonStoreFull: 22, ReasonStoreDenied: 23, ReasonWrongKey: 30,

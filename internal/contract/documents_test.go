@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// The files in testdata have the output of earlier agents and the requests of earlier operators. The current types
-// parse each file and write the same bytes again. A file may only get new fields.
+// The files in testdata contain the output of earlier agents and the requests of earlier operators. The current types
+// parse each file and write the same bytes again. A change of a file may only add fields.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	for file, document := range map[string]any{

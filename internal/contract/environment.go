@@ -3,7 +3,7 @@
 
 package contract
 
-// Environment variables that commands read. A variable with the suffix InFile has the name of the file that contains the value.
+// Environment variables that commands read. A variable with the suffix InFile contains the name of the file with the value.
 const (
 	EnvUser       = "AGENT_USER"
 	EnvPassword   = "AGENT_PASSWORD"

@@ -7,7 +7,7 @@ package contract
 const (
 	RecordAllowServer = "allowServer" // set by a user: the release series that may start on data of another series
 	RecordClaim       = "claim"       // UID of the claim with the data
-	RecordID          = "id"          // id of the mark on the volume; missing if the pod has no guard
+	RecordID          = "id"          // id of the mark on the volume; missing if the pod has not reported an id
 	RecordReplacedBy  = "replacedBy"  // name of the database that replaced this one; while set, `agent guard` lets no server start on this data
 )
 

@@ -9,8 +9,8 @@ type ImportPhase string
 // The phases of an import.
 const (
 	ImportConnecting ImportPhase = "Connecting" // the source has not answered yet
-	ImportDumping    ImportPhase = "Dumping"    // the source's data is read
-	ImportLoading    ImportPhase = "Loading"    // the copy is loaded from the source's dump
+	ImportDumping    ImportPhase = "Dumping"    // the import reads the source's data
+	ImportLoading    ImportPhase = "Loading"    // the import loads the source's dump into the copy
 	ImportFollowing  ImportPhase = "Following"  // the copy applies the changes in the source's binary log
 	ImportWaiting    ImportPhase = "Waiting"    // the copy was made; the source has no log from which the copy could apply changes
 	ImportComparing  ImportPhase = "Comparing"  // the last changes were applied; source and copy are compared
@@ -25,7 +25,7 @@ type Import struct {
 	Server string `json:"server,omitempty"`
 	// Behind is the age in seconds of the oldest change that the copy may lack; nil until the phase ImportFollowing begins.
 	Behind *int64 `json:"behind,omitempty"`
-	// Position is the position in the source's binary log up to which the copy has all changes. It has a GTID only for MariaDB.
+	// Position is the position in the source's binary log up to which the copy has all changes. Its GTID is set only for MariaDB.
 	Position *Position `json:"position,omitempty"`
 	// Transactions is the number of transactions applied since the dump.
 	Transactions int64 `json:"transactions,omitempty"`
@@ -36,7 +36,7 @@ type Import struct {
 	// is neither.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Begun counts the copies that were started. Again is the reason why the previous copy was abandoned; "" for none.
+	// Begun counts the copies that were started. Again is the reason why the previous copy was abandoned; "" if there was none.
 	Begun int    `json:"begun,omitempty"`
 	Again string `json:"again,omitempty"`
 	// CutOver reports whether the cut-over is requested.

@@ -32,7 +32,7 @@ type Result struct {
 	Position *Position `json:"position,omitempty"`
 	// Revision is a revision of etcd that the backup includes; 0 for other databases. The backup may include later revisions.
 	Revision int64 `json:"revision,omitempty"`
-	// RestoredTo is the commit time of the last transaction that a replay applied; nil for none.
+	// RestoredTo is the commit time of the last transaction that a replay applied; nil if it applied none.
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`
 	// Transactions is the number of transactions that a replay applied.
 	Transactions int64 `json:"transactions,omitempty"`
@@ -63,7 +63,7 @@ type Position struct {
 type Later struct {
 	// Transactions counts the transactions after the end of the restore.
 	Transactions int64 `json:"transactions"`
-	// First is the commit time of the first transaction; nil without transactions.
+	// First is the commit time of the first transaction; nil if there are none.
 	First *time.Time `json:"first,omitempty"`
 	// Reached is the time, by the server's clock, up to which all commits are counted.
 	Reached time.Time `json:"reached"`
@@ -75,7 +75,7 @@ const (
 	StageCheck  = "checking"  // after the load of all data: tables are checked
 )
 
-// Backup is an entry of the catalogue. Damaged names the missing object; such a backup cannot be restored.
+// Backup is an entry of the catalogue. Damaged names a missing object of the backup: without that object, the backup cannot be restored.
 type Backup struct {
 	ID          string     `json:"id"`
 	Started     time.Time  `json:"started"`
@@ -92,7 +92,7 @@ type Backup struct {
 	Damaged     string     `json:"damaged,omitempty"`
 	// Base is the form of the data in the manifest: empty for a dump, files or physical for a copy of files.
 	Base string `json:"base,omitempty"`
-	// Writer is the id of the resource whose data the backup has.
+	// Writer is the id of the resource whose data the backup contains.
 	Writer string `json:"writer,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type Timeline struct {
 	// From and To are its ends.
 	From Position `json:"from"`
 	To   Position `json:"to"`
-	// Reached is the time up to which the archive has all commits.
+	// Reached is the time up to which the archive contains all commits.
 	Reached time.Time `json:"reached"`
 	// Damaged names the missing part: the timeline ends before it.
 	Damaged string `json:"damaged,omitempty"`
@@ -111,7 +111,7 @@ type Timeline struct {
 // Archive is the response of `agent archive` at /ready.
 type Archive struct {
 	Timeline string `json:"timeline,omitempty"`
-	// Reached is the time, by the server's clock, up to which the archive has all commits.
+	// Reached is the time, by the server's clock, up to which the archive contains all commits.
 	Reached time.Time `json:"reached,omitzero"`
 	// Base is the newest backup to which the timeline can be applied. Without one, the latest points in time cannot be restored.
 	Base string `json:"base,omitempty"`

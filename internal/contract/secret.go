@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// CleanSecret returns a secret without the newline at its end. It refuses values that servers, shells and environment variables would
-// interpret differently, with the reason as the error. The scripts of the charts have the same rule, and testdata/rule.json has the tests
-// for all of them.
+// CleanSecret returns a secret without the newline at its end. It returns an error with the reason for a value that servers, shells and
+// environment variables would interpret differently. The scripts of the charts apply the same rule, and testdata/rule.json contains the
+// test cases for all of them.
 func CleanSecret(raw []byte) (string, error) {
 	if n := len(raw); n > 0 && raw[n-1] == '\n' {
 		raw = raw[:n-1]

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package halt plans workloads without pods, and plans them with their former number of pods again. It is pure.
+// Package halt changes plans of workloads: first to 0 pods, and later back to their former number of pods. It sends no requests.
 package halt
 
 import (
@@ -32,7 +32,7 @@ const nowhere = "d3os-product.com.d3os/halted"
 
 var replicas = []string{"spec", "replicas"}
 
-// Is reports whether a live workload has the mark. It is false for nil.
+// Is reports whether a live workload has the mark. It returns false for nil.
 func (m Mark) Is(live *unstructured.Unstructured) bool {
 	return live != nil && live.GetAnnotations()[string(m)] != ""
 }
@@ -144,7 +144,7 @@ func former(live *unstructured.Unstructured) int64 {
 	return n
 }
 
-// MayRun reports whether pods of a live workload may still exist or start although it is halted. It is false for nil.
+// MayRun reports whether pods of a live workload may still exist or start although it is halted. It returns false for nil.
 func MayRun(live *unstructured.Unstructured) bool {
 	if live == nil {
 		return false

@@ -22,7 +22,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	data, err := yaml.YAMLToJSON([]byte(text))
 	assert.NilError(t, err)
-	assert.NilError(t, o.UnmarshalJSON(data)) // with whole numbers
+	assert.NilError(t, o.UnmarshalJSON(data)) // decodes whole numbers as int64
 	return o
 }
 
@@ -38,7 +38,7 @@ func TestHaltAndResume(t *testing.T) {
 	for name, c := range map[string]struct {
 		planned, live string
 		former        string
-		resumed       any // nil for the planned value
+		resumed       any // nil: the resumed object sets no number
 	}{
 		"planned pods":             {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2}}", "{kind: Deployment, metadata: {name: a}, spec: {replicas: 2}}", "2", int64(2)},
 		"an autoscaler's":          {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {}}", "{kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}", "3", nil},

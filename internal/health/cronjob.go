@@ -54,8 +54,8 @@ func IsActive(object *unstructured.Unstructured) bool {
 }
 
 // HeldRun returns a pod of a cron job's active run whose working container has ended while other containers still run,
-// and a text that names these containers; nil for none. The working container is the first container of the cron job's
-// template. A mesh or another webhook may have added the other containers.
+// and a text that names these containers. It returns nil if there is no such pod. The working container is the first
+// container of the cron job's template. A mesh or another webhook may have added the other containers.
 func HeldRun(object *unstructured.Unstructured, pods []*corev1.Pod) (held *corev1.Pod, text string) {
 	job := &batchv1.CronJob{}
 	if !IsActive(object) || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job) != nil {

@@ -114,7 +114,7 @@ func TestAMissingObjectIsNamed(t *testing.T) {
 	})
 }
 
-// A StatefulSet has no condition with the reason why its pods are refused. The missing pods are reported.
+// No condition of a StatefulSet shows why its pods are refused. So the missing pods are reported.
 func TestPodsThatAStatefulSetDoesNotCreate(t *testing.T) {
 	t.Parallel()
 	const text = "StatefulSet auth: 0 of 1 pods exist; `kubectl describe statefulset auth` shows why the other pods cannot be created"

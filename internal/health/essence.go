@@ -56,7 +56,7 @@ var pulls = []*regexp.Regexp{
 // nodes matches the scheduler's answer: the reasons why nodes do not take a pod, each with a number of nodes.
 var nodes = regexp.MustCompile(`^(0/\d+ nodes are available: )(.+?)\.( .*)?$`)
 
-// mostFirst orders reasons such as "1 node(s) had untolerated taint(s), 20 Insufficient memory" by their number of nodes.
+// mostFirst orders reasons such as "1 node(s) had untolerated taint(s), 20 Insufficient memory" by their number of nodes, the largest first.
 func mostFirst(reasons string) string {
 	type reason struct {
 		text string
@@ -80,7 +80,7 @@ func mostFirst(reasons string) string {
 	return strings.Join(texts, ", ")
 }
 
-// image matches the image at the start of a message. The replacements of leads move the image to this place.
+// image matches the image at the start of a message. The replacements of leads move the image there.
 var image = regexp.MustCompile(`^image (\S+): `)
 
 // Essence returns a message without the words that precede its cause: the refused request, the object that the caller names anyway, and the

@@ -10,7 +10,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Messages in the words of real API servers, controllers, kubelets and registries begin with their cause.
+// The essence of real messages from API servers, controllers, kubelets and registries begins with the cause.
 func TestEssenceBeginsWithTheCause(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
@@ -49,7 +49,7 @@ func TestEssenceBeginsWithTheCause(t *testing.T) {
 	}
 }
 
-// An error of the operator begins with the object that was refused.
+// The result of Refusal names the refused object before the cause.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{

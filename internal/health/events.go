@@ -64,7 +64,7 @@ func AppliesTo(e *corev1.Event, pod *corev1.Pod) bool {
 	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue && e.Reason == "FailedScheduling" {
 		return false
 	}
-	return !volumesPending(e.Message) // the event of the claim itself has the reason
+	return !volumesPending(e.Message) // if a claim is not bound, the claim's own events name the reason
 }
 
 // probesFail is the time from which failing probes of a container count as a fault. Until then, the container may only be starting.
@@ -86,8 +86,8 @@ func isConflict(e *corev1.Event) bool {
 	return strings.Contains(e.Message, conflict)
 }
 
-// Unbound returns the reason why a claim is not bound, and a message, from the claim's events, the oldest first. Both are
-// "" without events.
+// Unbound returns the reason why a claim is not bound, and a message. events are the claim's events, the oldest first.
+// Both results are "" if there are no events.
 func Unbound(events []corev1.Event) (reason, message string) {
 	for i := range events {
 		e := &events[i]
@@ -131,7 +131,8 @@ func SortEvents(all []corev1.Event) {
 	})
 }
 
-// Unexplained returns the object whose events have the cause of a vague problem or hint. The result is empty if there is no such object.
+// Unexplained returns the object whose events may explain why the component is not ready, if the reported reason is vague. It returns the zero
+// Culprit if no events are needed.
 func (s *State) Unexplained() Culprit {
 	if s.Settled || s.Problem != "" && !s.Culprit.IsVague() {
 		return Culprit{}

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health assesses a component by its live objects and pods. It is pure. kstatus decides whether an object is settled; this package
-// adds the pod that causes a problem, and the reason.
+// Package health assesses a component by its live objects and pods. It sends no requests. The library kstatus decides whether an object is
+// settled; this package adds the pod that causes a problem, and the reason.
 package health
 
 import (
@@ -27,11 +27,11 @@ type State struct {
 	Problem string
 	// Culprit is the object that Problem is about.
 	Culprit Culprit
-	// Hint names the object that is not settled; it is shown if the component should be settled.
+	// Hint names the object that is not settled. A status shows Hint if the component should be settled, and Problem is empty.
 	Hint string
 	// HintCulprit is the object that Hint is about.
 	HintCulprit Culprit
-	// Explained reports whether Hint has its cause from an event.
+	// Explained reports whether the cause in Hint comes from an event.
 	Explained bool
 	// Note is information for the user while there is no problem, such as the last run of a cron job.
 	Note string
@@ -132,8 +132,8 @@ func (s *State) add(object *unstructured.Unstructured) {
 	s.count(object)
 }
 
-// compute returns the status by kstatus, except for a StatefulSet with OnDelete: kstatus reports such a StatefulSet as current regardless
-// of its pods. compute reports it as current once all pods are ready, in any revision.
+// compute returns the status that kstatus computes, except for a StatefulSet with OnDelete: kstatus reports such a StatefulSet as current
+// regardless of its pods. compute reports it as current once all pods are ready, in any revision.
 func compute(object *unstructured.Unstructured) (*status.Result, error) {
 	if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "updateStrategy", "type"); object.GetKind() != "StatefulSet" || strategy != "OnDelete" {
 		return status.Compute(object)
@@ -210,7 +210,8 @@ func (s *State) count(object *unstructured.Unstructured) {
 	}
 }
 
-// ReasonOperator is the reason of the Events that the operator records about its own pod while it lacks a right, a list or a CRD.
+// ReasonOperator is the reason of the Events that the operator records about its own pod while it lacks a right, a list fails, or a CRD is older than
+// the operator.
 const ReasonOperator = "OperatorNotReady"
 
 // ReasonTooLarge is the reason of the Event about a resource that is so large that its status does not fit. So the
@@ -226,7 +227,7 @@ const NearlyFull = "is nearly full, but does not grow"
 // ReasonPodsMissing is the reason of a StatefulSet that lacks pods.
 const ReasonPodsMissing = "PodsMissing"
 
-// countMissing reports a StatefulSet that still lacks pods after its controller has processed it. Only the StatefulSet's events have the
+// countMissing reports a StatefulSet that still lacks pods after its controller has processed it. Only the StatefulSet's events name the
 // cause: a quota, an admission policy, or a missing service account or priority class.
 func (s *State) countMissing(object *unstructured.Unstructured, exist int32, observed int32) {
 	if s.HintCulprit.Reason == ReasonPodsMissing || object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {

@@ -34,7 +34,7 @@ const (
 	available   = `{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}`
 )
 
-// assertState compares everything except the culprits, which TestTheCulprit checks. Every message has a culprit.
+// assertState compares everything except the culprits, which TestTheCulprit checks. It also checks that each message has a culprit.
 func assertState(t *testing.T, got, want State) {
 	t.Helper()
 	assert.Equal(t, got.Culprit == Culprit{}, got.Problem == "", "%+v", got)

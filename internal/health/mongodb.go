@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// annotationMongoDBApplied holds the spec that MongoDB's operator applied last. MongoDB's operator writes the annotation after the phase
-// Running. The annotation is used because the status has no observedGeneration. See recordedMongoDB for the fields that the annotation
-// lacks.
+// annotationMongoDBApplied holds the spec that MongoDB's operator applied last. MongoDB's operator writes the annotation after the
+// status gets the phase Running. This package reads the annotation, because the status has no observedGeneration. See recordedMongoDB
+// for the fields that the annotation lacks.
 const annotationMongoDBApplied = "mongodb.com/v1.lastSuccessfulConfiguration"
 
 // ReasonPodsNotReady reports that the status of the resource is good, but its pods are not ready or have an older spec.
@@ -26,8 +26,8 @@ func isMongoDB(object *unstructured.Unstructured) bool {
 	return object.GetKind() == "MongoDBCommunity"
 }
 
-// NeedsPods reports whether only the pods show the present state of an object: if MongoDB's operator has stopped, the status of its
-// resource is outdated.
+// NeedsPods reports whether only the pods show the present state of an object. The pods show whether an active run of a cron job is
+// held (see HeldRun). If MongoDB's operator has stopped, the status of its resource is outdated.
 func NeedsPods(object *unstructured.Unstructured) bool { return IsActive(object) || isMongoDB(object) }
 
 // addMongoDB judges a MongoDBCommunity by its phase, by the spec that was applied last, and by its pods. pods is nil if they were not read.
@@ -109,7 +109,7 @@ func recordedMongoDB(spec map[string]any) any {
 	return withoutEmpty(spec)
 }
 
-// withoutEmpty removes zero values, empty maps and empty lists, and returns nil if nothing remains. A number is a float64.
+// withoutEmpty removes zero values, empty maps and empty lists, and returns nil if nothing remains. Numbers in the result are of type float64.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

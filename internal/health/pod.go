@@ -77,7 +77,7 @@ func claimOf(pod *corev1.Pod) string {
 // ReasonNotBound is the reason of a claim that a pod waits for.
 const ReasonNotBound = "NotBound"
 
-// unboundClaim returns the first claim of a pod that cannot be scheduled because a claim is not bound, or "".
+// unboundClaim returns the name of a pod's first claim if the pod cannot be scheduled because a claim is not bound; otherwise "".
 func unboundClaim(pod *corev1.Pod) string {
 	if c := condition(pod, corev1.PodScheduled); gone(pod) || c == nil || c.Status != corev1.ConditionFalse || !volumesPending(c.Message) {
 		return ""
@@ -193,7 +193,7 @@ func startProblem(c corev1.ContainerStatus) string {
 	return strings.TrimSuffix(fmt.Sprintf("StartError: container %s cannot start: %s", c.Name, message), ": ")
 }
 
-// Readiness reports whether a pod is ready, and the time of the last change.
+// Readiness reports whether a pod is ready, and the time of the last change of its condition Ready.
 func Readiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	if c := condition(pod, corev1.PodReady); c != nil {
 		return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
@@ -241,7 +241,7 @@ func imagePull(waiting *corev1.ContainerStateWaiting) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s", reason, Essence(message)), ": ")
 }
 
-// volumesPending matches the scheduler's answer before a volume is bound, which is common at the first attempt.
+// volumesPending reports whether a message is the scheduler's answer about a claim that is not bound yet. That answer is common at the first attempt.
 func volumesPending(message string) bool {
 	return strings.Contains(message, "unbound immediate PersistentVolumeClaims")
 }

@@ -131,7 +131,7 @@ func TestAProgramThatCannotStartIsNamed(t *testing.T) {
 	}.check(t)
 }
 
-// A pod whose node is unreachable is reported while it is being deleted: it stays until its node reports its end.
+// A pod whose node is unreachable is reported while it is being deleted: the pod object stays until the node reports that the pod has ended.
 func TestNodeProblem(t *testing.T) {
 	t.Parallel()
 	const since = `lastTransitionTime: "2026-01-02T03:04:05Z"`
@@ -180,7 +180,7 @@ func TestPodHint(t *testing.T) {
 	}
 }
 
-// A pod that waits for a volume names the claim.
+// The hint about a pod that waits for a volume names the claim.
 func TestAnUnboundClaimIsNamed(t *testing.T) {
 	t.Parallel()
 	pod := podOf(t, unbound)

@@ -24,7 +24,7 @@ func TestCustomResource(t *testing.T) {
 		settled       bool
 		problem, hint string
 		ready         int32
-		desired       int64 // 0: spec.replicas
+		desired       int64 // 0 means spec.replicas
 	}{
 		"ready": {object: `
 metadata: {name: cache, generation: 2}

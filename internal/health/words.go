@@ -40,7 +40,7 @@ var preamble = regexp.MustCompile(`^(?:` +
 	`Caused by:|Exception in thread "[^"]*"|` +
 	`(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error):)\s+`)
 
-// LastError returns the error from the last line of a log that has one, without the preamble of the logger, or "". A line that reports the
+// LastError returns the error in the last log line that reports one, without the preamble of the logger, or "". A line that reports the
 // end of the program takes precedence over later lines.
 func LastError(log []string) string {
 	last := ""

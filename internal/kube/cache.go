@@ -25,8 +25,8 @@ func managed() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 }
 
-// CacheOptions limit the cache to objects that the operator manages: pods and objects of the given kinds with the operator's label. Without
-// namespaces, the cache covers all namespaces. After each resync period, informers handle every cached object again.
+// CacheOptions returns options that limit the cache to objects that the operator manages: pods and objects of the given kinds with the operator's
+// label. Without namespaces, the cache covers all namespaces. After each resync period, informers report every cached object again.
 func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration, lists *Lists) cache.Options {
 	byObject := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: managed(), Transform: slimPod},

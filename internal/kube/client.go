@@ -33,13 +33,13 @@ const (
 // boundedClient is a client with read-your-writes consistency. Its reads wait for the cache only for a limited time.
 //
 // Some waits never end. The cache compares the version of the last write with the versions of the objects that it has received. (1) A write
-// deletes an object. (2) The watch breaks. (3) The new list has neither the object nor the version of its deletion, which the API server
-// returns for Services. (4) The read waits until any object of that kind changes.
+// deletes an object. (2) The watch breaks. (3) The new list contains neither the object nor the version of its deletion. (The API server
+// returns that version when a Service is deleted.) (4) The read waits until any object of that kind changes.
 type boundedClient struct {
 	client.Client
 
 	live     client.Reader
-	cached   labels.Selector // for objects that are read without Go types
+	cached   labels.Selector // selects the cached objects that are read without Go types
 	patience time.Duration
 	written  written
 
@@ -114,7 +114,7 @@ func kindOf(of runtime.Object) string {
 	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")
 }
 
-// lags reports whether the time limit of a read ended it. The time limit of the reconciliation does not count.
+// lags reports whether a read ended because of its own time limit, and not because of the time limit of the reconciliation.
 func lags(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }

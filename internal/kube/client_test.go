@@ -49,7 +49,7 @@ func (s *stuck) List(ctx context.Context, _ client.ObjectList, opts ...client.Li
 	return s.Get(ctx, client.ObjectKey{}, nil)
 }
 
-// server is an API server that has one Service.
+// server is an API server with one Service.
 type server struct {
 	client.Reader
 
@@ -83,7 +83,7 @@ func TestReadsAreBounded(t *testing.T) {
 
 	live.labels = nil
 	assert.Assert(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKey{Name: "there"}, service())))
-	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, &corev1.Service{})) // an object with a Go type, such as a DataService
+	assert.NilError(t, c.Get(t.Context(), client.ObjectKey{Name: "there"}, &corev1.Service{})) // an object that is read with a Go type is never hidden
 
 	assert.NilError(t, c.List(t.Context(), &corev1.PersistentVolumeClaimList{}))
 	assert.Equal(t, cache.lists, 1)
@@ -94,7 +94,7 @@ type late struct {
 	client.Client
 
 	shows, last string
-	reads       int // reads until last is shown
+	reads       int // number of reads until the cache shows last
 }
 
 func (l *late) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
@@ -111,7 +111,7 @@ func (l *late) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...
 	return nil
 }
 
-// A read shows patches of this process without Go types, for which controller-runtime does not wait.
+// A read shows what this process patched without Go types, although controller-runtime does not wait for such patches.
 func TestReadsShowWhatWasPatched(t *testing.T) {
 	configMap := func() *unstructured.Unstructured {
 		o := object.Empty(object.ConfigMapKind)

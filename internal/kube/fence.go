@@ -41,7 +41,7 @@ type fence struct {
 	now      func() time.Time
 
 	mu      sync.Mutex
-	renewed time.Time // zero: does not lead
+	renewed time.Time // zero while this replica does not lead
 }
 
 func newFence(deadline time.Duration) *fence { return &fence{deadline: deadline, now: time.Now} }
@@ -94,7 +94,7 @@ func harmless(r *http.Request) bool {
 	}
 }
 
-// roundTripper runs a function before the next round tripper. client-go cancels requests through it.
+// roundTripper runs a function before the next round tripper. client-go finds the next one by WrappedRoundTripper.
 type roundTripper struct {
 	next http.RoundTripper
 	do   func(*http.Request) (*http.Response, error)
@@ -110,7 +110,7 @@ func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 type fencedLock struct {
 	resourcelock.Interface
 	fence  *fence
-	lead   time.Duration // LeaseDuration of the candidates
+	lead   time.Duration // the time by which Get shortens the lease duration
 	holder string        // the holder at the last read or write of the Lease
 }
 
@@ -147,7 +147,7 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 	begun := l.fence.now()
 	if lease.HolderIdentity != l.Identity() {
 		begun = time.Time{}
-		l.fence.set(begun) // even if the write fails
+		l.fence.set(begun) // close the fence even if the write fails
 		// A replica that lost the lease must not release it: the release would clear the lease of the new leader.
 		if l.holder != l.Identity() {
 			return fmt.Errorf("the lease is not released, because replica %q holds it: nothing has to be done", l.holder)

@@ -27,8 +27,8 @@ const (
 )
 
 // interner lets the objects of a cache share equal parts, such as the probes of all Deployments. This saves memory: the
-// objects of DataServices are similar, and each map takes at least 300 bytes. So a reader must not change the objects
-// of the cache.
+// objects of DataServices are similar, and each map takes at least 300 bytes. Because the objects share parts, a reader
+// must not change an object of the cache.
 type interner struct {
 	seed  maphash.Seed
 	parts *object.Cache[uint64, any] // hash -> map or slice
@@ -125,7 +125,7 @@ func (s *interner) known(part any, hash uint64, size int) (shared any, sum uint6
 	return part, hash, size
 }
 
-// holdsTheSame compares two parts whose inner parts are already shared.
+// holdsTheSame reports whether two parts are equal. Their inner parts must already be shared.
 func holdsTheSame(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -83,8 +83,8 @@ func TestObjectsShareWhatTheyHaveAlike(t *testing.T) {
 	assert.Assert(t, more-distinct < all/5)
 }
 
-// Informers pass some objects to the transform twice, while readers use its first result. If the transform
-// writes to that result, the race detector fails this test, and sometimes the map's own check does.
+// Informers pass some objects to the transform twice, while readers use its first result. If the transform writes to that result, the race detector
+// fails this test. Sometimes, the runtime's check for concurrent map writes fails it, too.
 func TestSharingTwiceWritesNothing(t *testing.T) {
 	s := newInterner()
 	objects := objectsIn(t, "a")
@@ -129,8 +129,8 @@ func TestOnlyTheSameIsShared(t *testing.T) {
 	assert.DeepEqual(t, shared, map[string]any{"a": "1"})
 }
 
-// Parts that only one object has take bounded memory in the interner. The cases: large texts, many small texts, and small
-// maps.
+// Parts that occur in only one object take bounded memory in the interner. The cases: large texts, many small texts, and
+// small maps.
 func TestWhatIsSharedIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")

@@ -22,7 +22,7 @@ import (
 const (
 	// persists is the time after which a list that fails or gets no answer is a problem. A forbidden list is a problem immediately.
 	persists = 15 * time.Second
-	// lasts is the time without an error after which a problem has ended. A reflector waits at most 30 s between two attempts.
+	// lasts is the time without an error after which a problem counts as ended. A reflector waits at most 30 s between two attempts.
 	lasts = 2 * time.Minute
 )
 

@@ -12,8 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// From an object with the original's label, the cache keeps only the metadata that identifies the owner. It also keeps
-// this operator's digest: a user may have set the original's label on an object of this operator.
+// From an object with the original operator's label, the cache keeps only the metadata that identifies the owner. It
+// also keeps this operator's digest: a user may have set that label on an object of this operator.
 func TestOriginalsAreSlim(t *testing.T) {
 	t.Parallel()
 	of := func(annotations map[string]string) *metav1.PartialObjectMetadata {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// writtenAtMost limits the number of stored versions, about 200 bytes each. For most of them the cache already shows the write.
+	// writtenAtMost limits the number of stored versions, about 200 bytes each. The cache already shows most of these writes.
 	writtenAtMost = 4096
 	// lookAgain is the interval at which a read checks a cache that does not show a write yet.
 	lookAgain = 2 * time.Millisecond
@@ -77,7 +77,7 @@ func (c *boundedClient) Update(ctx context.Context, o client.Object, opts ...cli
 	return err
 }
 
-// cachedGet reads from the cache once it shows the last write.
+// cachedGet reads from the cache until the cache shows the last write, or the context ends.
 func (c *boundedClient) cachedGet(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	for {
 		if err := c.Client.Get(ctx, key, o, opts...); err != nil || c.written.isShown(o) {

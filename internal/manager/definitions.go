@@ -68,7 +68,7 @@ func (d *definitions) Problems() []string {
 	return found
 }
 
-// run compares until the context ends.
+// run compares the CRDs until the context ends.
 func (d *definitions) run(ctx context.Context) {
 	ticker := time.NewTicker(definitionsPoll)
 	defer ticker.Stop()

@@ -81,8 +81,8 @@ type Operator struct {
 	// Renderer renders charts for the cluster's version of Kubernetes.
 	Renderer *render.Renderer
 
-	// Parts has the clients and settings of the controllers of all kinds. Kinds read and write by Parts.Client, whose
-	// reads do not wait long for the cache. A test may set another Lease before it registers a kind.
+	// Parts contains the clients and settings of the controllers of all kinds. Kinds read and write by Parts.Client,
+	// whose reads do not wait long for the cache. A test may set another Lease before it registers a kind.
 	Parts reconcile.Parts
 
 	applier     *apply.Applier

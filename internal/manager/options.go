@@ -53,8 +53,8 @@ type Options struct {
 	Images map[string]string
 	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
-	// RetryRefused is the wait before the next attempt after an admission policy or a storage class has refused a write: no event reports a
-	// change of the policy or class. Default: one minute for a spec, five minutes for the size of a volume.
+	// RetryRefused is the wait before the next attempt after an admission policy or a storage class has refused a write. It is needed
+	// because no event reports a change of the policy or class. Default: one minute for a spec, five minutes for the size of a volume.
 	RetryRefused time.Duration
 	// OptionalPoll is the interval between checks for the CRDs of config/compat. Default: one minute.
 	OptionalPoll time.Duration
@@ -66,7 +66,7 @@ type Options struct {
 	Etcd etcdserver.Options
 	// MySQL configures the connections to the members of MySQLClusters. The zero value is for production.
 	MySQL cluster.Options
-	// Version is the operator's own version. The operator writes it on objects.
+	// Version is the operator's own version. The operator writes it to an annotation of its objects.
 	Version string
 
 	Log zap.Options

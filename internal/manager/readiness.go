@@ -30,8 +30,8 @@ const (
 	noteLength = 250
 )
 
-// readiness reports the problems that prevent the operator's work: failing lists, and CRDs that are older than the operator. It makes the
-// readiness probe fail, logs each problem once a minute, and records an Event about the operator's own pod.
+// readiness reports the problems that prevent the operator's work: failing lists, CRDs that are older than the operator, and watched namespaces
+// without rights. It makes the readiness probe fail, logs each problem once a minute, and records an Event about the operator's own pod.
 type readiness struct {
 	sources  map[string]func() []string
 	reader   client.Reader // without a cache

@@ -65,7 +65,7 @@ type operator struct {
 	namespace, probes string
 }
 
-// ownNetwork has addresses that no other process uses.
+// ownNetwork reserves addresses that no other process uses.
 var ownNetwork = sync.OnceValues(process.ClaimNetwork)
 
 // start starts an operator and creates a pod for it.
@@ -166,7 +166,7 @@ func TestOlderDefinitions(t *testing.T) {
 		delete(properties["status"].Properties, "conditions")
 		delete(properties["spec"].Properties, "pause")
 		storage := properties["spec"].Properties["storage"]
-		storage.XValidations = nil // the rules of storage read the field
+		storage.XValidations = nil // the validation rules of storage read the removed field
 		delete(storage.Properties, "size")
 		properties["spec"].Properties["storage"] = storage
 	}
@@ -179,7 +179,7 @@ func TestOlderDefinitions(t *testing.T) {
 }
 
 // TestMissingRights: if the operator may not list one of its cached kinds, it reports that kind. With -short, the test
-// checks each eighth kind.
+// checks every eighth kind.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	role := &rbacv1.ClusterRole{}

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// resourcePatience limits the wait until the API server serves DataServices. After that time the process ends, and is restarted.
+	// resourcePatience limits the wait until the API server serves DataServices. After that time the process ends, and the kubelet restarts it.
 	resourcePatience = 30 * time.Second
 	resourcePoll     = 200 * time.Millisecond
 	// servedPoll is the interval between checks for a kind that the API server does not serve yet.
@@ -35,7 +35,7 @@ func isServed(mapper meta.RESTMapper, gvk schema.GroupVersionKind) bool {
 	return err == nil
 }
 
-// awaitServed waits until the API server serves a kind: the CRD may be created at the same time as this process.
+// awaitServed waits until the API server serves a kind, because the CRD may be created at the same time as this process.
 func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVersionKind) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, resourcePoll, resourcePatience, true, func(context.Context) (bool, error) {

@@ -177,7 +177,7 @@ func TestEveryMetricExists(t *testing.T) {
 	}
 }
 
-// docs/operations.md has every metric of the operator, under its name without the kind.
+// docs/operations.md documents every metric of the operator, under the metric's name without the prefix of the kind.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	t.Parallel()
 	docs := string(file(t, "docs", "operations.md"))
@@ -189,7 +189,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	close(described)
 	for d := range described {
 		name := regexp.MustCompile(`fqName: "([a-z_0-9]+)"`).FindStringSubmatch(d.String())[1]
-		name = strings.TrimPrefix(name, "dataservice_") // or the prefix of another kind
+		name = strings.TrimPrefix(name, "dataservice_") // other kinds have the same metrics with another prefix
 		assert.Assert(t, strings.Contains(docs, name+"`") || strings.Contains(docs, name+"{"), "docs/operations.md does not list %s", name)
 	}
 }

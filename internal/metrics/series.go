@@ -20,7 +20,7 @@ type Resource struct {
 	Generation      int64
 	Observed        int64 // the generation that the status describes
 	Paused          bool
-	Step            string // the step that is being taken on the running system; empty for none
+	Step            string // the step that is being taken on the running system; empty if there is none
 	Conditions      []metav1.Condition
 	Parts           []Part
 	Members         map[string]int // number of servers by state; nil if the kind does not report it
@@ -31,18 +31,18 @@ type Resource struct {
 // Backups is the input of the metrics of a resource's backups.
 type Backups struct {
 	// LastSuccessful and LastVerified are the times of the last successful backup and check. Before the first success, each is the time at
-	// which the wait for the success began. Zero if no such run is declared.
+	// which the wait for the success began. It is zero if no such run is declared.
 	LastSuccessful, LastVerified time.Time
-	// Every and VerifyEvery are the longest times between two runs of the respective schedule; 0 for none.
+	// Every and VerifyEvery are the longest times between two runs of the respective schedule; 0 if there is no schedule.
 	Every, VerifyEvery time.Duration
 }
 
-// Part has the values of the metrics for a part of a resource, such as a component of a DataService.
+// Part contains the values of the metrics for a part of a resource, such as a component of a DataService.
 type Part struct {
 	Name    string
 	Ready   bool
 	Since   time.Time // time of the last change of Phase; zero if unknown
-	Pods    int32     // the ready pods
+	Pods    int32     // number of ready pods
 	Desired int32
 	Waits   bool // the new revision waits for other parts
 }
@@ -211,7 +211,7 @@ var isKnown = map[string]bool{
 // wordLimit is longer than any phase, step or reason of the operator.
 const wordLimit = 40
 
-// word returns a text of one word unchanged, and "Other" for any other text: texts of a status become labels.
+// word returns a text of one word unchanged, and "Other" for any other text, because the texts of a status become labels.
 func word(text string) string {
 	isForeign := func(r rune) bool { return r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z' }
 	if text == "" || len(text) > wordLimit || strings.ContainsFunc(text, isForeign) {

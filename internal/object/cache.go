@@ -32,7 +32,7 @@ func NewCache[K comparable, V any](limit int, evicted func(K, V)) *Cache[K, V] {
 	return &Cache[K, V]{limit: limit, evicted: evicted, entries: map[K]*list.Element{}, recent: list.New()}
 }
 
-// Add stores a value of a number of bytes, and replaces the key's former value.
+// Add stores a value that counts as size bytes, and replaces the key's former value.
 func (c *Cache[K, V]) Add(key K, value V, size int) {
 	for _, e := range c.add(&entry[K, V]{key, value, size}) {
 		if c.evicted != nil {

@@ -58,11 +58,11 @@ var Optional = append(slices.Clone(Resources), Route)
 // IsUntyped reports whether a kind has no Go type here. The CRD of such a kind checks fields and adds defaults that are unknown here.
 func IsUntyped(gvk schema.GroupVersionKind) bool { return gvk == Foreign || gvk == Route }
 
-// Foreign is the only one of Resources that another operator reconciles. Its Go type and defaults are unknown here, and it cannot be
-// paused.
+// Foreign is the only kind in Resources that another operator reconciles. Its Go type and defaults are unknown here, and it cannot
+// be paused.
 var Foreign = schema.GroupVersionKind{Group: "mongodbcommunity.mongodb.com", Version: "v1", Kind: "MongoDBCommunity"}
 
-// IsForeign reports whether another operator reconciles an object of one of Resources.
+// IsForeign reports whether the kind of an object is Foreign.
 func IsForeign(o *unstructured.Unstructured) bool { return o.GroupVersionKind() == Foreign }
 
 // ResourceOf returns the resource of a kind that the operator manages.
@@ -82,7 +82,7 @@ func IsResource(o *unstructured.Unstructured) bool {
 	return slices.Contains(Resources, o.GroupVersionKind())
 }
 
-// PauseField returns the spec field that pauses a resource of one of Resources, or "" for a kind without one.
+// PauseField returns the spec field that pauses a resource of a kind in Resources, or "" if the kind has no such field.
 func PauseField(resource *unstructured.Unstructured) string {
 	switch resource.GetKind() {
 	case "RedisCluster":
@@ -105,14 +105,14 @@ var StatefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 // IndexOwner is the name of the cache index that finds the objects of a kind by the Key of their owner.
 const IndexOwner = "owner"
 
-// Empty returns an object of a kind, to read into or to watch.
+// Empty returns an empty object of a kind, for a read or a watch.
 func Empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(gvk)
 	return o
 }
 
-// EmptyList returns a list of objects of a kind, to read into.
+// EmptyList returns an empty list of objects of a kind, for a read.
 func EmptyList(gvk schema.GroupVersionKind) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Kinds has each kind once, and each kind has a Go type and a list type.
+// Kinds contains each kind once, and each kind has a Go type and a list type.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	seen := map[schema.GroupVersionKind]bool{}
@@ -64,7 +64,7 @@ func TestOwnersOfOneNameAreKeptApart(t *testing.T) {
 	assert.Equal(t, platform.KindLabel(), "", "objects of DataServices have no label for the kind, as in earlier versions")
 }
 
-// The bytes never exceed the limit, and the most recently used values stay.
+// The cached bytes never exceed the limit, and the most recently used values stay.
 func TestTheLimitIsOfBytes(t *testing.T) {
 	t.Parallel()
 	var gone []string

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package object defines how the operator identifies its objects: owners, labels, annotations, digests, and retention. It is the lowest
-// package: it imports no other package of this project, and no client.
+// Package object defines how the operator identifies its objects: owners, labels, annotations, digests, and retention. It is a low
+// package: of this project, it imports only package contract, and it imports no client.
 package object
 
 import (
@@ -56,8 +56,8 @@ const (
 	// AnnotationCredentials on a claim names the Secret with the passwords of the claim's database, if the claim's name implies another
 	// Secret.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
-	// AnnotationContents on a workload has the digests of the users' Secrets and ConfigMaps that its pods use. It is
-	// not on the pods: so no pod restarts when the operator first reads a Secret or ConfigMap.
+	// AnnotationContents on a workload contains the digests of the users' Secrets and ConfigMaps that its pods use.
+	// The pods lack the annotation, so no pod restarts when the operator first reads a Secret or ConfigMap.
 	AnnotationContents = "d3os-product.com.d3os/contents"
 	// AnnotationRestart on pods names the contents that changed last. Another value restarts the pods.
 	AnnotationRestart = "d3os-product.com.d3os/restarted-for"
@@ -80,7 +80,7 @@ func IsReserved(key string) bool {
 	return hasDomain && slices.ContainsFunc(domains, func(own string) bool { return domain == own || strings.HasSuffix(domain, "."+own) })
 }
 
-// ByPolicy is in each message about an object that an admission policy changed.
+// ByPolicy is a part of each message about an object that an admission policy changed.
 const ByPolicy = "a policy of the cluster changed"
 
 // LossSince describes the loss of everything after a time, in the words that the user must repeat to accept the loss.

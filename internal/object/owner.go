@@ -59,8 +59,8 @@ func (o Owner) Controls(object metav1.Object) bool {
 	return ref != nil && ref.UID == o.UID
 }
 
-// Names reports whether an object's labels have the name and kind of the owner. These labels identify the owner of objects without a
-// controller, such as retained data.
+// Names reports whether an object's labels contain the name and kind of the owner. These labels identify the owner of objects
+// without a controller, such as retained data.
 func (o Owner) Names(object metav1.Object) bool {
 	return OwnerKey(object) == o.Key()
 }

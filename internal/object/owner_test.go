@@ -63,8 +63,8 @@ func rows(t *testing.T) []row {
 	return all
 }
 
-// The function read_secret in the charts' scripts has the rule of contract.CleanSecret, except the check of UTF-8. The
-// text of the function is the same in all scripts.
+// The function read_secret in the charts' scripts applies the rule of contract.CleanSecret, except the check of UTF-8.
+// The text of the function is the same in all scripts.
 func TestScriptsHaveTheRule(t *testing.T) {
 	t.Parallel()
 	function := ""

@@ -16,8 +16,8 @@ import (
 // ErrMissing reports that a Secret lacks a key.
 var ErrMissing = errors.New("there is no such key")
 
-// PasswordIn returns the clean value of a key of a Secret. isCut reports whether the value ends with a newline. An error names the Secret and the
-// key.
+// PasswordIn returns the clean value of a key of a Secret (see contract.CleanSecret). isCut reports whether the value in the Secret ends with a
+// newline. An error names the Secret and the key.
 func PasswordIn(secret *unstructured.Unstructured, key string) (value string, isCut bool, err error) {
 	data, _, err := unstructured.NestedStringMap(secret.Object, "data")
 	encoded, ok := data[key]

@@ -32,9 +32,9 @@ func (e *UnlabelledError) Error() string {
 		e.Secret, e.Owner.Kind, e.Owner.Name, e.Owner.Namespace, e.Secret, strings.Join(set, " "))
 }
 
-// UnseenSecret reads a Secret of the owner from the API server if the cache lacks the Secret: it may have lost the
-// label by which the cache selects objects. It returns the given error lost if the Secret does not exist. It returns an
-// *UnlabelledError if nothing proves that the Secret belongs to the owner.
+// UnseenSecret reads a Secret of the owner from the API server if the cache lacks the Secret, because the Secret may
+// have lost the label by which the cache selects objects. It returns the error `lost` if the Secret does not exist, or
+// has another owner. It returns an *UnlabelledError if nothing proves that the Secret belongs to the owner.
 func UnseenSecret(owner Owner, live Lookup, name string, lost error) (*unstructured.Unstructured, error) {
 	if live == nil {
 		return nil, lost

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Cache durations. The short duration is for a Secret that is copied, or that a user must fix.
+// Cache durations. untilOthers applies to a Secret that is copied because of a trailing newline, or that a user must fix.
 const (
 	untilClean  = 5 * time.Minute
 	untilOthers = 10 * time.Second

@@ -17,7 +17,7 @@ import (
 // maxState bounds the bytes of a state that an agent serves.
 const maxState = 64 << 10
 
-// agents queries the agents in pods. It follows no redirection and no proxy: the address is the address of a pod.
+// agents queries the agents in pods. It follows no redirection and uses no proxy, because it connects to the addresses of pods.
 var agents = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }}

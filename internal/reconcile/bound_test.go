@@ -52,8 +52,8 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-// In a status of any kind, boundStatus shortens every text: the API server refused a status with a message of 40 KB. It
-// also removes control characters, because a terminal would execute them.
+// In a status of any kind, boundStatus shortens every text, because the API server refuses a status with a message of,
+// for example, 40 KB. It also removes control characters, because a terminal would execute them.
 func TestStatusesOfEveryKindFit(t *testing.T) {
 	t.Parallel()
 	resources := map[string]client.Object{

@@ -56,9 +56,9 @@ type Request struct {
 	Plan  *Plan
 	// Owned is the result of Engine.Owned. Call Engine.Owned before the plan is made.
 	Owned []*unstructured.Unstructured
-	// Paused reads everything and writes nothing.
+	// If Paused is set, Apply only observes the parts (see lookOnly).
 	Paused bool
-	// Hold applies no new revision. Running parts are corrected to the revision that was applied last.
+	// If Hold is set, Apply applies no new revision. Running parts are corrected to the revision that was applied last.
 	Hold bool
 	// WasReady reports that the owner was ready in this generation at its last reconciliation. So all of its objects existed.
 	WasReady bool
@@ -114,14 +114,14 @@ type pass struct {
 	plan     *Plan
 	owned    []*unstructured.Unstructured
 	recorder Recorder
-	// healOnly applies no new revision. If a part has a new revision, only its edited objects are corrected.
+	// If healOnly is set, no new revision is applied. If a part has a new revision, only its edited objects are corrected.
 	healOnly bool
 	hold     bool // Request.Hold
 	wasReady bool
 	missing  map[object.ID]bool // objects that did not exist at the start of Apply
-	ready    map[string]bool    // parts of earlier waves
+	ready    map[string]bool    // whether each part of the earlier waves is ready
 	moving   bool               // Services exchange node ports; see portsMove
-	ports    sync.Mutex         // held while a Service is written during moving
+	ports    sync.Mutex         // locked while a Service is written and moving is set
 }
 
 // allPlanned returns every object of the plan.
@@ -175,7 +175,7 @@ func soonest(failures []error) int {
 		}
 		var contested *apply.ContestedError
 		var newer *apply.NewerError
-		after := time.Duration(0) // back-off
+		after := time.Duration(0) // 0: retry with back-off
 		switch {
 		case errors.As(err, &contested):
 			after = contested.RetryAfter
@@ -250,9 +250,9 @@ func hasPods(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// applySecret applies a Secret with credentials. The API server may have a Secret that the plan does not know: it was
-// created after the plan was computed, or the cache of a new operator does not show it. If Plan.Adopt accepts the
-// values of that Secret, applySecret returns ErrPlanAgain and writes nothing.
+// applySecret applies a Secret with credentials. The API server may have a Secret of this name that the plan does not
+// take into account: it was created after the plan was computed, or the cache of a new operator does not show it. If
+// Plan.Adopt accepts the values of that Secret, applySecret returns ErrPlanAgain and writes nothing.
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {

@@ -234,7 +234,7 @@ func TestRecordChangedByAUser(t *testing.T) {
 		plan := &Plan{Records: []Record{{Object: record, MadeFrom: test.madeFrom}}}
 		answers := answering(errSent)
 		answers.Apply = func(_ context.Context, _ client.WithWatch, sent runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-			version := sent.(interface{ GetResourceVersion() string }).GetResourceVersion() // which the API server compares
+			version := sent.(interface{ GetResourceVersion() string }).GetResourceVersion() // the API server compares this version with the live one
 			assert.Assert(t, test.madeFrom == "" || version == test.madeFrom, "%s: %s", name, version)
 			return errSent
 		}
@@ -260,8 +260,8 @@ func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
 	}
 }
 
-// If another writer keeps changing an Ingress, the part gets a note about this, and does not fail. For other kinds, it
-// fails.
+// If another writer keeps changing an Ingress, the part gets a note about this, and does not fail. For other kinds,
+// the part fails.
 func TestContestedIngressIsANote(t *testing.T) {
 	t.Parallel()
 	for kind, spec := range map[string]string{

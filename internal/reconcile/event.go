@@ -52,7 +52,7 @@ func referTo(o *unstructured.Unstructured) *corev1.ObjectReference {
 }
 
 // recordApplied records an event for a write of one object. The event of a workload also covers the objects that are created in its
-// rollout. Each correction of drift has an event.
+// rollout. Each correction of drift is recorded as an event.
 func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *unstructured.Unstructured, result apply.Result) {
 	action := result.Action
 	known := part != nil && part.Known == part.Revision && part.IsOfThisSpec
@@ -84,7 +84,7 @@ func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *
 // use annotations.
 const reloaderPrefix = "STAKATER_"
 
-// removed describes the variables that a correction has removed; "" for none.
+// removed describes the variables that a correction has removed, or returns "" if it has removed none.
 func removed(variables []string) string {
 	if len(variables) == 0 {
 		return ""

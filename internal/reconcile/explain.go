@@ -20,7 +20,7 @@ import (
 // watch events. For a part that is not ready for an unknown cause, it lists the events about one object.
 const (
 	// explainAfter is the time for which the cause must be unknown before the operator lists events. It is also the
-	// interval between lists until an event has the cause, for at most explainLong.
+	// interval between lists until an event names the cause, for at most explainLong.
 	explainAfter = 10 * time.Second
 	explainLong  = 2 * time.Minute
 	// explainAgain is the interval between lists after that.
@@ -35,10 +35,10 @@ type explanation struct {
 	uid    types.UID // object whose events are read
 	reason string    // vague reason of that object
 	since  time.Time // first observation of that reason
-	next   time.Time // of the next list
+	next   time.Time // time of the next list
 
 	culprit health.Culprit
-	text    string // empty for none
+	text    string // empty if no event names a cause
 }
 
 // explain adds causes from events to the health of parts that are not ready for an unknown cause.
@@ -94,7 +94,7 @@ func (e *Engine) readCause(ctx context.Context, owner object.Owner, part *PartSe
 // thirdParty is the kind of a part whose pods only check a server outside of the cluster. Their probes fail as long as that server does not answer.
 const thirdParty = "ThirdParty"
 
-// cause returns the cause of a vague culprit from the events about it, the oldest first. The text is "" for none.
+// cause returns the cause of a vague culprit from the events about it, the oldest first. The text is "" if no event names a cause.
 func cause(culprit health.Culprit, pod *corev1.Pod, checks bool, events []corev1.Event, now time.Time) (health.Culprit, string) {
 	if culprit.Kind == object.ClaimKind.Kind {
 		reason, message := health.Unbound(events)
@@ -119,7 +119,7 @@ func cause(culprit health.Culprit, pod *corev1.Pod, checks bool, events []corev1
 	return health.CulpritOf(culprit.Kind, culprit.Name, e)
 }
 
-// subject returns the UID of a culprit, and the culprit itself if it is a pod; "" if the cache does not have the culprit.
+// subject returns the UID of a culprit, and the culprit itself if it is a pod; "" if the cache does not contain the culprit.
 func (e *Engine) subject(ctx context.Context, owner object.Owner, part string, culprit health.Culprit) (types.UID, *corev1.Pod, error) {
 	if culprit.Kind != "Pod" {
 		o, err := e.LookupAny(ctx, owner, culprit.Kind, culprit.Name)

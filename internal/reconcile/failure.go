@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// transientFor limits the time for which a failure that is likely to pass is retried before it is reported.
+	// transientFor is the time for which a transient failure is retried before it is reported.
 	transientFor = 3 * time.Second
 	retryRefused = time.Minute // see Parts.RetryRefused
 )
@@ -39,7 +39,7 @@ type stepError struct {
 func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// classify returns the reason for an error. If a policy refused the spec, the next try is after the duration in again.
+// classify returns the reason for an error. If a policy refused the spec, the next try is after the duration `again`.
 func classify(err error, again time.Duration) *stepError {
 	var (
 		known      *stepError

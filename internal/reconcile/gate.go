@@ -24,7 +24,7 @@ type Member struct {
 	Away bool
 }
 
-// The reasons why a resource waits for its turn. They are part of the API: a condition has them.
+// The reasons why a resource waits for its turn. They are part of the API: a condition contains them.
 const (
 	// ReasonWaitsForOthers: as many resources as the limit allows are being changed.
 	ReasonWaitsForOthers = "WaitsForOthers"

@@ -20,7 +20,7 @@ import (
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "a", Name: name} }
 
-// members reads resources: "b" rests, "b*" has a turn, "b!" is Degraded, "b-" is paused. A resource may have several signs.
+// members reads resources: "b" has no turn, "b*" has a turn, "b!" is Degraded, "b-" is paused. A resource may have several signs.
 func members(text string) (all []reconcile.Member) {
 	for word := range strings.FieldsSeq(text) {
 		all = append(all, reconcile.Member{

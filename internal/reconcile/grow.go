@@ -120,7 +120,7 @@ func measure(ctx context.Context, pods []*corev1.Pod) []*contract.Volume {
 }
 
 // reporting returns the pods that report the use of a volume. The pods of a StatefulSet count only if a StatefulSet of the owner controls
-// them: labels prove nothing.
+// them, because labels alone prove nothing.
 func (e *Engine) reporting(ctx context.Context, owner object.Owner, part *PartSeen, pods []*corev1.Pod) (own []*corev1.Pod, err error) {
 	for _, pod := range pods {
 		ref := metav1.GetControllerOf(pod)
@@ -150,8 +150,8 @@ func reportsVolume(pod *corev1.Pod) bool {
 	return false
 }
 
-// reportedClaim returns the claim of the volume that a pod reports, or nil if the owner does not have it. A claim that is being deleted does not
-// count.
+// reportedClaim returns the claim of the volume that a pod reports, or nil if the owner has no such claim. A claim that is being deleted does
+// not count.
 func (e *Engine) reportedClaim(ctx context.Context, owner object.Owner, pod *corev1.Pod) (*unstructured.Unstructured, error) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]

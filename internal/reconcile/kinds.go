@@ -45,12 +45,12 @@ type Kind[T client.Object, O any] interface {
 	// error means that no observation was possible.
 	Observe(ctx context.Context, resource T, seen PlanSeen, pods Pods, obs *O) error
 
-	// Decide returns the next steps for the resource and the observation. Decide is pure and total: every observation has a decision, even
-	// if the decision is to wait for a user. The controller also calls Decide for a paused resource, drops the steps and keeps the notes.
+	// Decide returns the next steps for the resource and the observation. Its result depends only on the arguments. Every observation has a decision,
+	// even if the decision is to wait for a user. The controller also calls Decide for a paused resource, drops the steps and keeps the notes.
 	Decide(resource T, seen PlanSeen, obs *O) Decision
 
-	// Status writes the observation into the resource's status. It is pure. If nothing visible to a user has changed, the status stays
-	// equal, including times.
+	// Status writes the observation into the resource's status. The result depends only on the arguments. If nothing visible to a user
+	// has changed, the status stays equal, including times.
 	Status(resource T, seen Seen[O], now metav1.Time)
 
 	// Summary returns the summary of a resource's status, for events and metrics.
@@ -99,19 +99,19 @@ type Paced[T client.Object] interface {
 // Pace is the result of a request for a turn. Only Status may store a Pace: a granted turn counts when the status shows it.
 type Pace struct {
 	Granted         bool
-	Reason, Message string // why it waits
+	Reason, Message string // why the resource waits
 }
 
 // Inputs are the inputs of a plan other than the resource.
 type Inputs struct {
-	// Lookup returns the resource's object with a name and with one of object.Kinds, or nil. Retained objects are included.
+	// Lookup returns the resource's object of a kind in object.Kinds by its name, or nil. Retained objects are included.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
-	// LookupAny returns the object with a name and with one of object.Kinds from the cache, regardless of its owner, or nil.
+	// LookupAny returns an object of a kind in object.Kinds by its name from the cache, regardless of its owner, or nil.
 	LookupAny func(kind, name string) (*unstructured.Unstructured, error)
-	// LookupLive reads the object with a name from the API server, regardless of its owner, or returns nil. It also finds objects that lost
+	// LookupLive reads an object by its name from the API server, regardless of its owner, or returns nil. It also finds objects that lost
 	// their labels, and costs a request.
 	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
-	// List lists the resource's objects of one of object.Kinds or object.Resources, retained ones included.
+	// List lists the resource's objects of a kind in object.Kinds or object.Resources. Retained objects are included.
 	List func(kind string) ([]*unstructured.Unstructured, error)
 	// Pods lists the pods of a part.
 	Pods func(part string) ([]*corev1.Pod, error)
@@ -149,7 +149,7 @@ type Seen[O any] struct {
 	Kept       bool     // this reconciliation has added the spec of this generation to the history
 	Observed   *O       // nil if this reconciliation observed nothing
 	Decision   Decision // decision about the observation
-	Failure    *Failure // reason why the resource cannot be reconciled; nil for none
+	Failure    *Failure // reason why the resource cannot be reconciled; nil if it can
 }
 
 // Failure explains why a resource cannot be reconciled.
@@ -189,7 +189,7 @@ type Summary struct {
 	Warnings []Warning
 }
 
-// Warning has a reason, a text, and the status field with details.
+// Warning consists of a reason, a text, and the status field with details.
 type Warning struct{ Reason, Text, Field string }
 
 // Doing holds the name and the message of a running step.

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Lookup returns the owner's object with that name and with one of object.Kinds from the cache, or nil. Retained objects are included.
+// Lookup returns the owner's object of a kind in object.Kinds by its name from the cache, or nil. Retained objects are included.
 func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
 	live, err := e.LookupAny(ctx, owner, kind, name)
 	if live == nil || err != nil || !owner.Names(live) {
@@ -24,7 +24,7 @@ func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name stri
 	return live, nil
 }
 
-// LookupAny returns the object with that name and with one of object.Kinds from the cache, regardless of its owner, or nil.
+// LookupAny returns an object of a kind in object.Kinds by its name from the cache, regardless of its owner, or nil.
 func (e *Engine) LookupAny(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
 	wanted, err := named(owner, kind, name)
 	if err != nil {
@@ -47,8 +47,8 @@ func (e *Engine) Generation(ctx context.Context, owner object.Owner) (int64, err
 	return e.applier.OwnerGeneration(ctx, owner)
 }
 
-// List lists the owner's objects of one of object.Kinds or object.Resources, from the cache. Retained objects are included. The list is
-// empty for a kind that the cache does not have yet.
+// List lists the owner's objects of a kind in object.Kinds or object.Resources, from the cache. Retained objects are included. The list
+// is empty for a kind that the cache does not watch yet.
 func (e *Engine) List(ctx context.Context, owner object.Owner, kind string) ([]*unstructured.Unstructured, error) {
 	if i := slices.IndexFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }); i >= 0 {
 		return e.applier.Controlled(ctx, owner, object.Resources[i])

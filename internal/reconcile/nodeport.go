@@ -27,7 +27,7 @@ func (p *pass) portsMove() bool {
 	return false
 }
 
-// holders returns the owner's Services that had a node port of a planned Service of another name.
+// holders returns the owner's other Services that had a node port of a planned Service at the start of Apply.
 func (p *pass) holders(planned *unstructured.Unstructured) []*unstructured.Unstructured {
 	wanted := nodePorts(planned)
 	if len(wanted) == 0 {
@@ -100,7 +100,7 @@ func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstr
 	return p.applier.ReleaseNodePorts(ctx, p.owner, holder, numbers)
 }
 
-// planOf returns the planned object of a live object, and its part; nil for none.
+// planOf returns the planned object of a live object, and its part, or nil if the object is not planned.
 func (p *pass) planOf(live *unstructured.Unstructured) (*Part, *unstructured.Unstructured) {
 	for i := range p.plan.Parts {
 		for _, planned := range p.plan.Parts[i].Objects {

@@ -19,7 +19,7 @@ import (
 )
 
 // While a part is held back, its Service keeps its node port, although another part needs the port. The Service releases the
-// port only if its own part waits for that other part. A Service never releases a port that its plan has.
+// port only if its own part waits for that other part. A Service never releases a port that its plan contains.
 func TestHeldPartKeepsItsNodePort(t *testing.T) {
 	t.Parallel()
 	service := func(name, node string) *unstructured.Unstructured {

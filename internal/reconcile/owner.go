@@ -76,7 +76,7 @@ func (p *pass) allMissing(ctx context.Context) (map[object.ID]bool, error) {
 			applied = append(applied, part.Objects...)
 		}
 	}
-	if len(applied) > 0 { // Secrets come before any part
+	if len(applied) > 0 { // the Secrets were applied before the parts
 		applied = append(applied, p.plan.Secrets...)
 	}
 	missing := map[object.ID]bool{}

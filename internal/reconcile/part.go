@@ -21,7 +21,7 @@ import (
 )
 
 // applyPart applies a part, or as much of it as possible while other parts are not ready: a new revision waits, and the running revision is
-// corrected. With an error, the result still has the part's health.
+// corrected. Even with an error, the result contains the part's health.
 func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
 	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, Restart: part.Restart, LookAgain: part.lookAgain, grow: part.Grow}
 	live, err := p.live(ctx, part)
@@ -259,7 +259,7 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 		}
 		seen.Health = health.Assess(there, pods)
 	}
-	for i, o := range slices.Backward(live) { // the health names the object that was added last
+	for i, o := range slices.Backward(live) { // backward, because the health names the object that was added last
 		if o == nil {
 			seen.Health.AddMissing(part.Objects[i])
 		}

@@ -31,10 +31,10 @@ type Part struct {
 	Objects []*unstructured.Unstructured
 	// Revision is the digest of the objects without their number of replicas.
 	Revision string
-	// NumberField is the path of the field in the owner's spec that a user may remove, so that another writer sets the number of pods; "" if
-	// only the operator sets this number.
+	// NumberField is the path of the field in the owner's spec that a user may remove to let another writer set the number of pods. It is ""
+	// if only the operator sets this number.
 	NumberField string
-	// Known is the last applied revision, from the owner's status; "" for none.
+	// Known is the last applied revision, from the owner's status; "" if there is none.
 	Known string
 	// IsOfThisSpec reports whether the owner's status describes its present spec. If it does not, the plan may have one
 	// more object although the revision is the same, because a new number of replicas makes no new revision.
@@ -53,18 +53,18 @@ type Part struct {
 	// ReplacesAtOnce removes the old objects of the part immediately, because they would conflict with the new objects.
 	ReplacesAtOnce bool
 	// Confirm adds facts to the health that no object of the part shows, for example about a Secret that another
-	// operator writes. live has the live objects; nil for a missing object. again reports whether Confirm must be
-	// called again without an event. If Confirm is nil, the objects show everything.
+	// operator writes. live contains the live objects, and nil for each missing object. again reports whether Confirm
+	// must be called again without an event. If Confirm is nil, the objects show everything.
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
-	// Restart is the reason why the plan restarts pods although the spec did not change, as a note for users; "" for none.
+	// Restart is the reason why the plan restarts pods although the spec did not change, as a note for users; "" if it restarts none.
 	Restart string
-	// KeepsRunning leaves the part unchanged, except that its CronJobs are suspended.
+	// If KeepsRunning is set, the part stays unchanged, except that its CronJobs are suspended.
 	KeepsRunning bool
 	// Stopped is set for a part that is planned without pods, because the owner hibernates.
 	Stopped *Stopped
-	// Grow is the rule for the growth of the part's volumes, whose use the pods report; nil for none.
+	// Grow is the rule for the growth of the part's volumes; nil if they do not grow. The pods report the use of the volumes.
 	Grow *apply.GrowthPolicy
-	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
+	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil if there is none.
 	Doubt *Doubt
 
 	// lookAgain is the PartSeen.LookAgain of a part from whose plan an object was removed (see withoutUnserved);
@@ -76,8 +76,8 @@ type Part struct {
 type Doubt struct {
 	// Culprit is the object that causes the problem, with the reason; empty without a problem.
 	Culprit health.Culprit
-	// Hold leaves the part unchanged: running workloads are not changed, and no missing volume or workload is created.
-	// Missing Services and ConfigMaps are created.
+	// If Hold is set, the part stays unchanged: running workloads are not changed, and no missing volume or workload
+	// is created. Missing Services and ConfigMaps are created.
 	Hold bool
 	// IsCause reports whether the culprit causes the problem that pods report. The culprit then replaces that problem.
 	IsCause bool
@@ -131,7 +131,7 @@ type Plan struct {
 	Trials []Trial
 	// Parts are sorted: each part comes after the parts in its After.
 	Parts []Part
-	// RemovalOrder orders removals: parts with a higher number are removed first. Nil: in any order.
+	// RemovalOrder orders removals: parts with a higher number are removed first. If it is nil, the order is arbitrary.
 	RemovalOrder func(part string) int
 	// DeletionNote returns a text for the event of an object's removal, such as the data that is kept, or "". It may be nil.
 	DeletionNote func(removed *unstructured.Unstructured) string
@@ -158,7 +158,7 @@ type PartSeen struct {
 	Notes    []string       // facts for the user, even if the part is healthy
 	Stopped  *Stopped       // as planned
 	Restart  string         // as planned
-	// Rewritten names the object that an admission policy changed; empty for none.
+	// Rewritten names the object that an admission policy changed; empty if there is none.
 	Rewritten string
 	// LookAgain is the time until the next reconciliation without an event; 0 means never.
 	LookAgain time.Duration

@@ -115,7 +115,7 @@ func TestRevision(t *testing.T) {
 	assert.ErrorContains(t, err, "platform-5f1d7a84-1")
 }
 
-// Specs above the limit are not stored.
+// Specs that are larger than maxSize are not stored.
 func TestLargeSpecsAreNotKept(t *testing.T) {
 	t.Parallel()
 	r, err := NewRevision(owner, 1, 0, map[string]any{"auth": strings.Repeat("x", maxSize)})

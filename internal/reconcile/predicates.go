@@ -67,7 +67,7 @@ func resynced() predicate.Predicate {
 	}
 }
 
-// declaredChanged compares everything except the status and the bookkeeping parts of the metadata.
+// declaredChanged reports whether two versions of an object differ in more than the status and the bookkeeping parts of the metadata.
 func declaredChanged(before, after *unstructured.Unstructured) bool {
 	if !maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
 		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) ||
@@ -82,8 +82,8 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// stateOf omits Rolling and the hint, because they change often during a rollout. For a resource of the operator's
-// kinds, stateOf keeps both, because the hint describes the running step.
+// stateOf returns the health of an object. It omits Rolling, and a hint that does not report missing pods, because these change often during a
+// rollout. For a resource of the operator's kinds, stateOf keeps both, because the hint describes the running step.
 func stateOf(o *unstructured.Unstructured) health.State {
 	state := health.Assess([]*unstructured.Unstructured{o}, nil)
 	if object.IsResource(o) {

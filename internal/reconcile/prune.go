@@ -70,7 +70,7 @@ func (p *pass) isData(ctx context.Context, o *unstructured.Unstructured, declare
 	if !declared.MayOpenVolume(o) {
 		return false, nil
 	}
-	claims := object.EmptyList(object.ClaimKind) // with the owner's name, under any controller
+	claims := object.EmptyList(object.ClaimKind) // claims whose labels name the owner, with any controller
 	err := p.client.List(ctx, claims, client.InNamespace(p.owner.Namespace), client.MatchingFields{object.IndexOwner: p.owner.Key()})
 	if err != nil {
 		return false, fmt.Errorf("list the volumes of %s: %w", declared.Name, err)
@@ -81,8 +81,8 @@ func (p *pass) isData(ctx context.Context, o *unstructured.Unstructured, declare
 }
 
 // MayOpenVolume reports whether a leftover of the part is a Secret that a volume may need, although the part has no
-// volume now: for example, its database may run elsewhere for a while. While the part uses a volume, its plan has the
-// Secrets of that volume.
+// volume now: for example, its database may run elsewhere for a while. While the part uses a volume, its plan
+// contains the Secrets of that volume.
 func (part *Part) MayOpenVolume(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && !hasVolume(part)
 }

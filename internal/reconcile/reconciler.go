@@ -33,8 +33,8 @@ type Reconciler[T client.Object, O any] struct {
 	runner   *Runner
 	reporter *reporter[T, O]
 	failures *failures
-	// retryRefused is the wait before the next try after an admission webhook or policy refused an object:
-	// the policy may change without an event.
+	// retryRefused is the wait before the next try after an admission webhook or policy refused an object. It is
+	// needed because the policy may change without an event.
 	retryRefused time.Duration
 	gate         *Gate // nil for no limit
 	// leaving holds the names of resources in namespaces that are being deleted. The deletion of a namespace cannot be undone, so these
@@ -45,7 +45,7 @@ type Reconciler[T client.Object, O any] struct {
 	controller controller.Controller
 }
 
-// Parts has the clients and settings that reconcilers of all kinds share.
+// Parts contains the clients and settings that reconcilers of all kinds share.
 type Parts struct {
 	// Client is cached with read-your-writes consistency for every kind in object.Kinds, for pods and
 	// for the resources themselves.
@@ -56,7 +56,7 @@ type Parts struct {
 	// RetryRefused is the wait before the next try after an admission webhook or policy refused an object.
 	// Default: a minute.
 	RetryRefused time.Duration
-	// Live reads and writes objects that the cache does not have.
+	// Live reads and writes objects that the cache does not contain.
 	Live client.Client
 	// Version is the version of the operator.
 	Version string
@@ -79,7 +79,7 @@ func NewReconciler[T client.Object, O any](kind Kind[T, O], series *metrics.Seri
 
 // Reconcile does one pass over one resource. The steps:
 //
-//  1. Read the resource. If it was deleted, drop what is cached of it.
+//  1. Read the resource. If it was deleted, drop its cached data.
 //  2. Wait for a turn if the spec is large (heavy.go).
 //  3. Plan: the kind renders all objects (Kind.Plan). A wrong spec ends the pass here, before the first write. If servers
 //     run, the pass continues with step 7 (Maintainer).
@@ -111,7 +111,7 @@ func (r *Reconciler[T, O]) Reconcile(ctx context.Context, request ctrl.Request) 
 		seen, err = Seen[O]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
 	}
 	if errors.Is(err, ErrOwnerGone) {
-		return ctrl.Result{}, nil // the event of its deletion will follow
+		return ctrl.Result{}, nil // the event of the owner's deletion will follow
 	}
 	if err != nil {
 		return r.failed(ctx, resource, seen, err)

@@ -30,15 +30,15 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// actor is a test's kind without objects. The status's message shows the progress, and its phase the failure.
+// actor is a kind for tests, without objects. The status's message shows the progress, and its phase the failure.
 type actor struct {
-	plan    func() // nil for nothing
+	plan    func() // Plan calls it, if set
 	refusal error  // result of Plan
 	runs    bool   // servers run, and are maintained if the plan is refused
 	observe func(context.Context) (string, error)
 	step    func(context.Context) error
 	heavy   *Heavy                      // if set, the DataService counts as a large one
-	note    func(context.Context) error // nil for none
+	note    func(context.Context) error // runs the note; nil if Decide returns no note
 	paused  bool
 	decided *int // if set, counts the calls of Decide
 }

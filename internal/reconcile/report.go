@@ -45,7 +45,7 @@ type reporter[T client.Object, O any] struct {
 	recorder events.EventRecorder
 	series   *metrics.Series
 	mu       sync.Mutex
-	written  map[types.NamespacedName]time.Time // last status write
+	written  map[types.NamespacedName]time.Time // time of the last status write
 }
 
 func newReporter[T client.Object, O any](kind Kind[T, O], c client.Client, recorder events.EventRecorder, series *metrics.Series) *reporter[T, O] {
@@ -139,14 +139,14 @@ func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refus
 	})
 }
 
-// isTooLarge reports whether the API server, its client or etcd refused an object for its size. Most of these refusals have no separate
-// reason, so the text is compared.
+// isTooLarge reports whether the API server, its client or etcd refused an object because of its size. Most of these refusals have no
+// separate reason, so the text is compared.
 func isTooLarge(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large") ||
 		strings.Contains(err.Error(), "message larger than max")
 }
 
-// field refers to a field of a resource.
+// field returns a reference to a field of a resource.
 func (r *reporter[T, O]) field(resource T, path string) *corev1.ObjectReference {
 	gvk := r.kind.GVK()
 	return &corev1.ObjectReference{
@@ -183,8 +183,8 @@ func (t resourceRecorder) Record(ctx context.Context, e Event) {
 	t.recorder.Eventf(t.resource, related, e.Type, e.Reason, e.Action, "%s", cut(e.Note, noteLimit))
 }
 
-// cut shortens a text to a number of bytes, with an ellipsis at its end. It replaces control characters with spaces: the text may come from
-// a pod, and a terminal would obey them.
+// cut shortens a text to a number of bytes, with an ellipsis at its end. It replaces control characters with spaces, because the text may
+// come from a pod, and a terminal would execute these characters.
 func cut(text string, limit int) string {
 	const more = "..."
 	if len(text) > limit {

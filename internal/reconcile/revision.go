@@ -35,7 +35,7 @@ const (
 type Revision struct {
 	// Number is the generation of the spec.
 	Number int64
-	// Ready is the latest generation that had been ready when this revision was accepted; 0 for none.
+	// Ready is the latest generation that had been ready when this revision was accepted; 0 if none had been ready.
 	Ready int64
 	Spec  map[string]any
 	// Version is the version of the operator that accepted the spec.

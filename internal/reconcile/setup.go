@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// The rights that the operator uses, and no others: test/behaviour compares these rights with its requests.
+// The rights that the operator uses, and no others: test/behaviour compares these rights with the operator's requests.
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps;services,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
@@ -53,7 +53,7 @@ type Options struct {
 	SkipNameValidation bool
 }
 
-// SetupWithManager registers the reconciler and its watches. The indexes of package kube must exist before.
+// SetupWithManager registers the reconciler and its watches. The indexes of package kube must exist before this call.
 func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(r.kind.GVK().Kind)).
 		Watches(r.kind.New(), &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{},

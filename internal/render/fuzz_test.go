@@ -49,7 +49,7 @@ func FuzzRender(f *testing.F) {
 	assert.NilError(f, err)
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "?")
-		// An empty text counts as not set, and package values refuses these texts.
+		// An empty text counts as not set, and package values refuses the other two sorts of texts.
 		if text == "" || len(text) > 1<<12 || strings.Contains(text, inject.Neutral) {
 			t.Skip("the text is empty, too long, or contains Neutral")
 		}

@@ -113,8 +113,8 @@ func (h *helm) render(release Release, parts []Part) ([][]File, error) {
 	return files, nil
 }
 
-// compose builds the chart that contains all parts. It has the partial templates of each chart once, and for each part a subchart with the
-// other templates.
+// compose builds the chart that contains all parts. It contains the partial templates of each chart once, and for each part a subchart
+// with the other templates.
 func (h *helm) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 	all := &chart.Chart{
 		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: umbrella, Version: "0.0.0"},

@@ -18,7 +18,7 @@ var (
 // longestOption is the longest line of my.cnf that the chart writes: mysqld reads at most 4,095 bytes as one line.
 const longestOption = 4000
 
-// CheckOption refuses a setting of my.cnf that mysqld would parse to another value. The chart quotes all other values that need quotes.
+// CheckOption refuses a setting of my.cnf that mysqld would parse as another value. The chart quotes all other values that need quotes.
 // path is the path of the field config.
 func CheckOption(path, name, value string) error {
 	refuse := func(text string) error { return FieldError(fmt.Sprintf("%s[%s]", path, name), "%s", text) }

@@ -37,7 +37,7 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 	annotations, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
 	replaceHandlers(template, patch)
 	var merged map[string]any
-	err := workers.Protect(func() (err error) { // directives with values of other types panic
+	err := workers.Protect(func() (err error) { // the merge panics on directives with values of wrong types
 		merged, err = strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
 		return err
 	})

@@ -124,7 +124,7 @@ func TestPodTemplatesHaveNoKeyTwice(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-// The error about an unknown field has the field's path, and the name of the most similar field.
+// The error about an unknown field contains the field's path, and the name of the most similar field.
 func TestUnknownFields(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render renders a chart and values into objects, in memory. It is pure, and the only package that uses Helm (in helm.go): it stores
-// no release, runs no hook and sends no request to a cluster.
+// Package render renders a chart and values into objects, in memory. It is the only package that uses Helm (in helm.go). It stores no
+// release, runs no hook and sends no request to a cluster.
 //
 // specfield.go and podtemplate.go decode fields whose schema the CRD does not specify. These fields have Kubernetes' own types. Decoding is
 // strict, and errors name the field.
@@ -44,7 +44,7 @@ type File struct {
 	Text     string
 }
 
-// Engine executes the templates of charts. It returns the files of each part in a stable order, without files that have no object. It may
+// Engine executes the templates of charts. It returns the files of each part in a stable order, and omits files without objects. It may
 // change the given values. It is safe for concurrent use.
 type Engine func(Release, []Part) ([][]File, error)
 

@@ -19,7 +19,7 @@ const kubeVersion = "v1.36.0"
 
 var release = Release{Name: "platform", Namespace: "data"}
 
-// withChart returns a Renderer of one chart, small, with one template.
+// withChart returns a Renderer of one chart, which is named small and has one template.
 func withChart(t *testing.T, template string) *Renderer {
 	t.Helper()
 	r, err := New(kubeVersion)

@@ -18,7 +18,7 @@ import (
 // helmDomain and checksumDomain are the domains of annotations that charts set.
 const helmDomain, checksumDomain = "helm.sh", "checksum"
 
-// LabelKey returns the reasons why a user may not set a label; none if the user may.
+// LabelKey returns the reasons why a user may not set a label, or none if the user may set it.
 func LabelKey(key string) []string {
 	switch key {
 	case object.LabelComponent, object.LabelInstance, object.LabelManagedBy, object.LabelPartOf:
@@ -30,7 +30,7 @@ func LabelKey(key string) []string {
 	return validation.IsQualifiedName(key)
 }
 
-// AnnotationKey returns the reasons why a user may not set an annotation; none if the user may.
+// AnnotationKey returns the reasons why a user may not set an annotation, or none if the user may set it.
 func AnnotationKey(key string) []string {
 	domain, _, _ := strings.Cut(strings.ToLower(key), "/")
 	if object.IsReserved(key) || strings.Contains(key, "/") && (domain == helmDomain || domain == checksumDomain) {
@@ -44,8 +44,8 @@ func reserved(what, key string) string {
 	return fmt.Sprintf("%s of %s are the operator's own: choose another prefix, such as example.com/", what, domain)
 }
 
-// CheckClaims refuses labels and annotations of the operator's domains on ephemeral claims of pods: the operator would treat such a claim
-// as its own.
+// CheckClaims refuses labels and annotations of the operator's domains on ephemeral claims of pods, because the operator would treat such
+// a claim as its own.
 func CheckClaims(path string, pod *corev1.PodSpec) error {
 	for i := range pod.Volumes {
 		ephemeral := pod.Volumes[i].Ephemeral

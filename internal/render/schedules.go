@@ -5,9 +5,8 @@ package render
 
 import "d3os.com/d3os-operator/internal/schedule"
 
-// CheckBackupSchedules refuses schedules of backups and of their checks that are invalid, by the parser of Kubernetes, or never due, and an
-// unknown time zone.
-// Empty values are accepted. path is the path of the field backup.
+// CheckBackupSchedules refuses an unknown time zone, and schedules of backups or of their checks that Kubernetes' parser does not accept or
+// that are never due. Empty values are accepted. path is the path of the field backup.
 func CheckBackupSchedules(path, backups, checks, zone string) error {
 	for _, s := range []struct{ field, text string }{{"schedule", backups}, {"verify.schedule", checks}} {
 		if s.text == "" {

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schedule reads schedules in cron syntax with the parser of Kubernetes and of the agent. It is pure.
+// Package schedule reads schedules in cron syntax with the parser that Kubernetes and the agent use. Results depend only on arguments.
 package schedule
 
 import (
@@ -19,11 +19,11 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// cached bounds the bytes of the schedules in the cache of longest pauses: users choose the schedules.
+	// cached bounds the bytes of the schedules in the cache of longest pauses. A bound is needed, because users choose the schedules.
 	cached = 1 << 20
 )
 
-// parser accepts five fields, or six fields with the second first, and descriptors such as @daily.
+// parser accepts five fields, or six fields that begin with the second, and descriptors such as @daily.
 var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // names are the names of the six fields.
@@ -75,8 +75,8 @@ var (
 
 var longest = object.NewCache[string, time.Duration](cached, nil)
 
-// Longest returns the longest time between two runs of a schedule in a time zone, at least a day. An empty zone is UTC. It returns 0 for a
-// schedule that is empty, invalid or never due, and for an unknown zone.
+// Longest returns the longest time between two runs of a schedule in a time zone, at least a day. An empty zone means UTC. It returns 0
+// for a schedule that is empty, invalid or never due, and for an unknown zone.
 //
 // A run is skipped if its local time does not exist because the clocks change.
 func Longest(text, zone string) time.Duration {

@@ -61,8 +61,8 @@ func TestCheckZone(t *testing.T) {
 	}
 }
 
-// Longest finds the longest pause, also if it depends on the end of February, on a leap year, or on months without the
-// day.
+// Longest finds the longest pause, also if it depends on the end of February, on a leap year, or on months that lack
+// the scheduled day.
 func TestLongest(t *testing.T) {
 	t.Parallel()
 	for text, hours := range map[string]int{
@@ -77,7 +77,7 @@ func TestLongest(t *testing.T) {
 	assert.Equal(t, Longest("* * 1-5 * * MON", ""), 6*day+19*time.Hour+time.Second)
 }
 
-// If a change of the clocks skips the hour of a run, the night has no run. The night before the other change is an hour longer.
+// If a change of the clocks skips the hour of a run, that night has no run. The other change of the clocks makes a pause one hour longer.
 func TestLongestInATimeZone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -70,7 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 	if err := apiv2.AddToScheme(scheme); err != nil {
 		return fmt.Errorf("build the scheme of OperatorConditions: %w", err)
 	}
-	// The manager's client is not used: it reads from the cache, which needs the rights to list and watch.
+	// The manager's client is not used: it reads from the cache, and the cache needs rights to list and watch, which OLM does not grant.
 	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: scheme, HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("set up the client of the OperatorCondition: %w", err)

@@ -23,7 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// dataService returns a DataService that was reconciled, with the conditions that are True.
+// dataService returns a reconciled DataService. The given conditions are True.
 func dataService(name string, conditions ...string) dsv1.DataService {
 	ds := dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: name, UID: types.UID(name), Generation: 3}}
 	ds.Status.ObservedGeneration = 3
@@ -83,7 +83,7 @@ type play struct {
 	*reconciler
 	*world
 	*olm
-	wake time.Time // time of the requested reconciliation; zero for none
+	wake time.Time // time of the requested reconciliation; zero if none is requested
 }
 
 func playing(t *testing.T, test func(p *play)) {
@@ -97,7 +97,7 @@ func playing(t *testing.T, test func(p *play)) {
 
 func (p *play) restart() { p.reconciler = newReconciler(p.world, p.olm) }
 
-// show changes the content of the cache. The change is an event.
+// show changes the content of the cache, and reconciles because of this change.
 func (p *play) show(items ...dsv1.DataService) {
 	p.t.Helper()
 	p.items = items

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdmember defines the interface of the agent of an etcd member: its answer before it starts etcd, and the tickets of its pod.
+// Package etcdmember defines the interface of the agent of an etcd member: the report of its state, and the tickets of its pod.
 package etcdmember
 
 import "fmt"
@@ -66,8 +66,8 @@ type Report struct {
 	Damage string `json:"damage,omitempty"`
 	// Position is the end of the data's log.
 	Position
-	// Outdated is the evidence that the data is older than data that the member had before; empty for none. The agent does not start etcd
-	// on outdated data.
+	// Outdated is the evidence that the data is older than data that the member had before; empty if there is no such evidence. The agent
+	// does not start etcd on outdated data.
 	Outdated string `json:"outdated,omitempty"`
 	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty if it is unknown.
 	Owner string `json:"owner,omitempty"`

@@ -62,7 +62,7 @@ type Role string
 
 // The roles.
 const (
-	RoleNone    Role = ""        // the server does not run, or only reads
+	RoleNone    Role = ""        // the server does not run, or is neither a replica nor a primary
 	RoleReplica Role = "Replica" // the receiver runs, connected or not
 	RolePrimary Role = "Primary" // the server is writable, or is becoming writable
 )
@@ -83,7 +83,7 @@ type Damage string
 // The kinds of damage.
 const (
 	DamageLog  Damage = "Log"  // the replica's relay log cannot be read
-	DamageData Damage = "Data" // the replica's data differs from the primary's, or its relay log could not be read again after it was renewed
+	DamageData Damage = "Data" // the replica's data differs from the primary's, or its relay log could not be read even after it was renewed
 )
 
 // Position is a position in a binary log.
@@ -103,7 +103,7 @@ func (p Position) Before(q Position) bool {
 	return len(p.File) < len(q.File)
 }
 
-// Order identifies the version of the record from which an order was decided.
+// Order identifies the version of the operator's record on which an order is based.
 type Order struct {
 	Epoch    int64 `json:"epoch"`
 	Revision int64 `json:"revision"`
@@ -175,13 +175,13 @@ type State struct {
 	Role     Role   `json:"role,omitempty"`
 	Promised int64  `json:"promised,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
-	// Executed is the set of applied transactions. Received also has the transactions of the relay log.
+	// Executed is the set of applied transactions. Received also contains the transactions of the relay log.
 	Executed string `json:"executed"`
 	Received string `json:"received"`
 	Writable bool   `json:"writable,omitempty"`
 
 	// The following fields are set for a primary. Purged is the set of transactions that the primary's logs no longer
-	// have.
+	// contain.
 	Purged  string `json:"purged,omitempty"`
 	Epoch   int64  `json:"epoch,omitempty"`
 	Demands int    `json:"demands,omitempty"`
@@ -230,6 +230,6 @@ type Answer struct {
 	State   *State          `json:"state,omitempty"`
 	Reason  contract.Reason `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"`
-	// Events are only in the answer to PathEvents.
+	// Only the answer to PathEvents contains Events.
 	Events []Event `json:"events,omitempty"`
 }
