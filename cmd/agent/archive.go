@@ -34,8 +34,8 @@ func (c *config) archives(interval *time.Duration, bytes *int) archiving {
 	}
 }
 
-// run archives to the store until the context ends. begin returns a function that makes one attempt to archive. The attempt calls archived
-// with each point in time up to which the archive is complete.
+// run archives data to the store until the context ends. begin returns a function that makes one attempt to archive. This function calls
+// archived with each point in time up to which the archive is complete.
 func (w archiving) run(ctx context.Context, c *config, interval time.Duration, bytes int, begin func(s store.Store, archived func(manifest.Head)) func(context.Context) error) error {
 	if interval < time.Second || bytes < 1 {
 		return contract.Errorf(contract.ReasonUsage, "--interval must be a second or more, --segment-bytes 1 or more")
@@ -92,8 +92,8 @@ func archiveLog(arguments []string) int {
 	})
 }
 
-// keepArchiving retries after failures until ctx ends. It returns an error if a person must see it, such as a gap in the log, or if nothing
-// was archived for the time giveUp.
+// keepArchiving retries after failures until ctx ends. It returns an error if a person must act, for example after a gap in the log, or if
+// nothing was archived for the time giveUp.
 func keepArchiving(ctx context.Context, archive func(context.Context) error, giveUp time.Duration, report *archiveReport) error {
 	good := time.Now()
 	for wait := time.Second; ; {

@@ -71,12 +71,12 @@ func backupServer(arguments []string) int {
 	})
 }
 
-// copies returns the settings of a backup that copies files through a scratch folder; nil without a folder.
+// copies returns the settings of a backup that copies files through a scratch folder. It returns nil if scratch is "".
 func (c *config) copies(ctx context.Context, scratch string, more list) (*backup.Copy, error) {
 	if scratch == "" {
 		return nil, nil
 	}
-	scratch, err := filepath.Abs(scratch) // servers change their working directory
+	scratch, err := filepath.Abs(scratch) // a database server changes its working directory, so paths must be absolute
 	if err != nil {
 		return nil, contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
 	}
@@ -177,7 +177,7 @@ func verifyBackup(arguments []string) int {
 
 // check restores a backup to a new folder in the target's volume, and then removes the folder.
 func (c *config) check(ctx context.Context, result *contract.Result, id string, target restore.Target) (err error) {
-	scratch, err := filepath.Abs(target.Volume) // servers change their working directory
+	scratch, err := filepath.Abs(target.Volume) // a database server changes its working directory, so paths must be absolute
 	if err != nil {
 		return contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
 	}

@@ -208,15 +208,15 @@ func (c *config) command(arguments []string, do func(ctx context.Context, result
 // maxTermination is the maximum size of a termination message. Kubernetes truncates a longer one.
 const maxTermination = 4096
 
-// maxGTID is the maximum length of a set of GTIDs in the termination message. The manifest has the whole set.
+// maxGTID is the maximum length of a set of GTIDs in the termination message. The manifest contains the whole set.
 const maxGTID = 1024
 
-// maxWarnings is the maximum number of warnings in the termination message. The last warning has the number of omitted warnings.
+// maxWarnings is the maximum number of warnings in the termination message. The last warning states the number of omitted warnings.
 const maxWarnings = 5
 
 // report writes the result as the termination message. It omits lists and cuts long texts until the message fits.
 func (c *config) report(result *contract.Result) {
-	// Outside of a container there is no such file, and only the last line has the result.
+	// Outside of a container there is no such file. Then only the last line of the output contains the result.
 	if _, err := os.Stat(c.termination); err != nil && c.termination == "/dev/termination-log" {
 		return
 	}

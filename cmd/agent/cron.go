@@ -121,7 +121,7 @@ func reapOrphans(ctx context.Context, command *cron.Command) {
 }
 
 // checkCron executes the readiness probe: it prints the answer of the cron agent at an address, and returns the exit code. If the last
-// run did not succeed, the answer has the reason.
+// run did not succeed, the answer states the reason.
 func checkCron(address string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

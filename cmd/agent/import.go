@@ -78,7 +78,7 @@ func (c *config) imports(ctx context.Context, o *importer.Options, more list, bi
 		return false, contract.Errorf(contract.ReasonUsage, "--interval must be 100ms or more")
 	}
 	var err error
-	if t.Volume, err = filepath.Abs(t.Volume); err != nil { // servers change their working directory
+	if t.Volume, err = filepath.Abs(t.Volume); err != nil { // a database server changes its working directory, so paths must be absolute
 		return false, contract.Errorf(contract.ReasonUsage, "--volume: %w", err)
 	}
 	if birth {

@@ -18,7 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// startMember becomes the server of a member of a database as soon as it may; see package member.
+// startMember runs the agent of a database member. For etcd, the process becomes the server as soon as the server may start; see package
+// member.
 func startMember(args []string) int {
 	if len(args) > 0 && args[0] == "mysql" {
 		return runMySQL(args[1:])
@@ -83,7 +84,7 @@ func startMember(args []string) int {
 func lastWords(file string, err error) int {
 	if err != nil && file != "" {
 		text, _ := json.Marshal(map[string]string{"reason": string(contract.ReasonOf(err)), "message": err.Error()})
-		_ = os.WriteFile(file, text, 0o600) // the log also has the text
+		_ = os.WriteFile(file, text, 0o600) // the log also contains the text
 	}
 	return code(err)
 }

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// If the certificate of an etcd member is wrong, the agent ends before it starts etcd. The termination message has the reason.
+// If the certificate of an etcd member is wrong, the agent ends before it starts etcd. The termination message states the reason.
 func TestWrongCertificateHasAReason(t *testing.T) {
 	for name, value := range map[string]string{"POD_NAME": "etcd-1", "POD_NAMESPACE": "data", "POD_UID": "uid", "POD_IP": "127.0.0.1"} {
 		t.Setenv(name, value)

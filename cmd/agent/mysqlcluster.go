@@ -33,7 +33,7 @@ func backupMySQL(arguments []string) int {
 			return contract.Errorf(contract.ReasonUsage, "--cluster, --domain, --tls and --scratch are required")
 		}
 		var err error
-		if r.Scratch, err = filepath.Abs(r.Scratch); err != nil { // servers change their working directory
+		if r.Scratch, err = filepath.Abs(r.Scratch); err != nil { // a database server changes its working directory, so paths must be absolute
 			return contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
 		}
 		r.Host = func(ordinal int) string { return fmt.Sprintf("%s-%d.%s", *cluster, ordinal, *domain) }

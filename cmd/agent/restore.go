@@ -118,7 +118,7 @@ func restoreVolume(arguments []string) int {
 		if target.Data != filepath.Base(target.Data) || strings.HasPrefix(target.Data, ".") || target.Data == "/" {
 			return contract.Errorf(contract.ReasonUsage, "--data must be the name of a folder in the volume, not %q: a restore empties it", target.Data)
 		}
-		if target.Volume, err = filepath.Abs(target.Volume); err != nil { // servers change their working directory
+		if target.Volume, err = filepath.Abs(target.Volume); err != nil { // a database server changes its working directory, so paths must be absolute
 			return contract.Errorf(contract.ReasonUsage, "--volume: %w", err)
 		}
 		if *stages != "" {

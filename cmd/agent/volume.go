@@ -19,7 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// reportVolume serves the use of a volume until the container ends. It writes nothing, so a full volume does not stop it.
+// reportVolume serves the used and total space of a volume over HTTP until the container ends. It writes nothing, so it also works on a
+// full volume.
 func reportVolume(arguments []string) int {
 	flags := flag.NewFlagSet("agent volume", flag.ContinueOnError)
 	volume := flags.String("volume", "", "folder of the volume")
@@ -41,7 +42,7 @@ func reportVolume(arguments []string) int {
 	return 0
 }
 
-// volumeHandler serves the use of a volume at contract.PathState, and answers probes at /livez.
+// volumeHandler serves the used and total space of a volume at contract.PathState, and answers probes at /livez.
 func volumeHandler(volume string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})
@@ -57,7 +58,8 @@ func volumeHandler(volume string) http.Handler {
 	return mux
 }
 
-// measure returns the use of the file system of a folder. Blocks that only root may use count as used: the server cannot write to them.
+// measure returns the used and total space of a folder's file system. Blocks that only root may use count as used: the server cannot write
+// to them.
 func measure(volume string) (contract.Volume, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(volume, &fs); err != nil {

@@ -21,9 +21,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A definition changes during a dump, and the agent discards the dump. Otherwise the dump could have the new
+// A definition changes during a dump, and the agent discards the dump. Otherwise the dump could contain the new
 // definition, and the replay of the log would change it a second time. A table that gets the name of another table
-// could be in the dump twice. Creation times do not show these changes, because they have whole seconds.
+// could be in the dump twice. Creation times do not show these changes, because servers store them in whole seconds.
 func TestChangedDefinitionsAreSeen(t *testing.T) {
 	rig.Long(t)
 	const swap = "RENAME TABLE x.a TO x.c, x.b TO x.a, x.c TO x.b;"
@@ -57,8 +57,8 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 	}
 }
 
-// A change of accounts during a dump does not fail the backup. If an account changes while an attempt begins, even if
-// the change is undone, the accounts at the dump's position are unknown. The agent then begins again, and does not
+// A change of accounts during a dump does not make the backup fail. If an account changes while an attempt begins, even
+// if the change is undone, the accounts at the dump's position are unknown. The agent then begins again, and does not
 // count this attempt.
 func TestAccountsThatChangeWhileTheDumpRuns(t *testing.T) {
 	for _, flavour := range both {

@@ -35,7 +35,7 @@ type breaker struct {
 	harm, heal func()
 	during     func(*testing.T, *exec.Cmd)
 	// limit is a bash command that runs before the agent. tools is the flavour of the image; "" for the flavour of the
-	// backup. key is the private key; "" for the right one. store has the flags of another store; nil for the right
+	// backup. key is the private key; "" for the right one. store holds the flags of another store; nil for the right
 	// one.
 	limit, tools, key string
 	store             []string

@@ -232,7 +232,7 @@ func ids(t testing.TB, b *rig.Bucket) map[string]bool {
 	return found
 }
 
-// exact fails unless a backup has exactly the rows at its position.
+// exact makes the test fail unless a backup contains exactly the rows at its position.
 func exact(t *testing.T, s *rig.Server, b *rig.Bucket, id string, identity age.Identity) {
 	t.Helper()
 	got, out, err := attempt(t.Context(), t, s.Flavour, b.Open(t), id, nil, identity)
@@ -246,7 +246,7 @@ func exact(t *testing.T, s *rig.Server, b *rig.Bucket, id string, identity age.I
 	same(t, got, s, out)
 }
 
-// clean fails if the bucket has an object that no manifest names.
+// clean makes the test fail if the bucket contains an object that no manifest names.
 func clean(t testing.TB, b *rig.Bucket) {
 	t.Helper()
 	to := b.Open(t)

@@ -24,7 +24,7 @@ func fence(t *testing.T, s *rig.Server, more ...string) contract.Result {
 }
 
 // A fenced server acknowledges no write of any account, and no write of a transaction that was open before the fence.
-// The server has no log, and its copy has every write that was acknowledged before the fence.
+// The server of this test has no binary log. Its copy contains every write that was acknowledged before the fence.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	s := start(t, server.MySQL, "--skip-log-bin")
@@ -86,7 +86,7 @@ func TestFence(t *testing.T) {
 	assert.Equal(t, fence(t, s, "--close", "--open").Reason, contract.ReasonUsage)
 }
 
-// Servers that cannot be fenced are refused and not changed. The message has the cause.
+// Servers that cannot be fenced are refused and not changed. The message states the cause.
 func TestFenceIsRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("MariaDB", func(t *testing.T) {

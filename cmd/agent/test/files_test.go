@@ -88,8 +88,8 @@ func redefine(ctx context.Context, s *rig.Server) (rounds int) {
 	return rounds
 }
 
-// Clients write while the files are copied: rows, XA transactions into tables without a key, and changes of tables. Each copy has exactly
-// the rows at its position. A replay from there restores the server's rows without duplicates.
+// Clients write while the files are copied: rows, XA transactions into tables without a key, and changes of tables. Each copy contains
+// exactly the rows at its position. A replay from there restores the server's rows without duplicates.
 func TestFilesUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string][]string{"plain": nil, "GTIDs": {"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}} {
@@ -155,8 +155,8 @@ func TestFilesUnderLoad(t *testing.T) {
 	}
 }
 
-// A copy of the files has the data that a dump loses, and everything else that a client can read. The restored database has new GTIDs. It
-// has neither the accounts of the operator nor the accounts of the copy.
+// A copy of the files contains the data that a dump loses, and everything else that a client can read. The restored database has new
+// GTIDs. It has neither the accounts of the operator nor the accounts of the copy.
 func TestFilesLoseNothing(t *testing.T) {
 	t.Parallel()
 	s, identity, to := startCopied(t, "--gtid-mode=ON", "--enforce-gtid-consistency=ON"), key(t), folder(t)
@@ -212,7 +212,7 @@ func TestFilesLoseNothing(t *testing.T) {
 	assert.Assert(t, strings.Contains(string(persisted), "max_connections"), "%s", persisted)
 }
 
-// If the files cannot be copied, or a copy would lack something, the backup is a dump with everything. A warning has the cause.
+// If the files cannot be copied, or a copy would lack something, the backup is a dump with everything. A warning states the cause.
 func TestFilesThatAreNotCopied(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -278,7 +278,7 @@ func TestFilesByTheAgent(t *testing.T) {
 	run := func(want contract.Reason, arguments ...string) contract.Result {
 		t.Helper()
 		cmd, out := agent(t, server.MySQL, env, append(arguments, place...)...)
-		_ = cmd.Run() // the exit code is that of the reason
+		_ = cmd.Run() // the exit code depends on the reason, which is checked below
 		r := result(t, out)
 		assert.Equal(t, r.Reason, want, r.Message)
 		return r

@@ -24,8 +24,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// steps are the steps of a server's first start. The pod is killed after each step. The first steps are the appearance of files and
-// folders.
+// steps are the steps of a server's first start. The pod is killed after each step. The first steps create files and folders.
 var steps = []string{"ibdata1", "mysql", "sys", "mysql/general_log.CSV", "files", "CREATE DATABASE", "CREATE USER", "GRANT"}
 
 // The pod ends at any step of a server's first start. The guard in the next pod starts the server again from the beginning. That server
@@ -55,8 +54,8 @@ func TestFirstStartBrokenOff(t *testing.T) {
 	}
 }
 
-// firstPod acts as the pod of a new database: it runs the guard, the steps of the image's entry point, and the server. It is killed after a
-// step; "" for none. It fails unless the server serves with the account.
+// firstPod acts as the pod of a new database: it runs the guard, the steps of the image's entry point, and the server. The pod is killed
+// after the given step, or not killed if step is "". firstPod returns an error unless the server serves with the account.
 func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
 	t.Helper()
 	ctx, kill := context.WithCancel(t.Context())
@@ -115,8 +114,8 @@ func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
 
 var errKilled = errors.New("killed")
 
-// firstFiles creates the first files as the image's entry point does. (In a folder that is not empty, this fails.) The whole process group
-// ends with ctx.
+// firstFiles creates the first files as the image's entry point does. It fails if the folder is not empty. The whole process group ends
+// with ctx.
 func firstFiles(ctx context.Context, p restore.Programs, data string) error {
 	args := []string{"--no-defaults", "--datadir=" + data, "--user=root", "--innodb-buffer-pool-size=64M"}
 	program := p.Server

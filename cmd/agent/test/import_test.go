@@ -231,7 +231,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// equal cuts over. It fails unless the copy has the rows of the source.
+// equal cuts over and returns the new server. It makes the test fail unless the copy contains the rows of the source.
 func (i *importing) equal() *rig.Server {
 	i.T.Helper()
 	i.cutOver(true)

@@ -56,7 +56,7 @@ func TestLossesAreNamed(t *testing.T) {
 			o := options(s, to, nil)
 			if flavour == server.MariaDB {
 				s.Exec("CREATE TABLE aa.versions (id INT PRIMARY KEY) WITH SYSTEM VERSIONING", "INSERT INTO aa.versions VALUES (1), (2)", "DELETE FROM aa.versions WHERE id = 1")
-				old := filepath.Join(t.TempDir(), "mysqldump") // as if by MariaDB 10.10, which has no such option
+				old := filepath.Join(t.TempDir(), "mysqldump") // like the program of MariaDB 10.10, which lacks this option
 				assert.NilError(t, os.WriteFile(old, []byte("#!/bin/sh\ncase \"$*\" in *--dump-history*) exit 2;; *--help*) "+o.DumpProgram+` "$@" | grep -v dump-history; exit;; esac`+"\nexec "+o.DumpProgram+` "$@"`+"\n"), 0o755))
 				o.DumpProgram = old
 				want = append(want, "the former rows of system-versioned tables (1) are not in the backup, because mysqldump of the image cannot dump them: use an image of MariaDB 10.11 or newer: `aa`.`versions`")

@@ -79,7 +79,7 @@ func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store
 	return rows, out, nil
 }
 
-// same fails unless the rows equal the rows that the server's binary log yields at a position.
+// same makes the test fail unless the rows equal the rows that the server's binary log yields at a position.
 func same(t testing.TB, got rig.Rows, s *rig.Server, out restore.Outcome) {
 	t.Helper()
 	want := s.At(*out.Position)

@@ -43,8 +43,8 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// After 10,000 checks from one address, the server accepts this address. The control makes two incomplete handshakes from the same address,
-// and the server blocks it.
+// After 10,000 checks from one address, the server accepts this address. As a control, the test then makes two incomplete handshakes from
+// the same address, and the server blocks the address.
 func TestChecksBlockNoAddress(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// During a backup, clients write, slots move and masters change. The backup has all writes that were acknowledged before it began.
+// During a backup, clients write, slots move and masters change. The backup contains all writes that were acknowledged before it began.
 func redisChanges(t *testing.T, r *redisRig) {
 	for _, s := range r.All() {
 		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // faster than the default
@@ -29,7 +29,7 @@ func redisChanges(t *testing.T, r *redisRig) {
 	shard := 0
 	tests := []struct {
 		name string
-		// during has the functions that run each time a shard's file appears in the store.
+		// during maps a shard's file to a function that runs each time the file appears in the store.
 		during map[string]func(*testing.T)
 		reason contract.Reason
 		tries  int

@@ -135,7 +135,7 @@ func (r *redisRig) complete(t *testing.T, got contract.Result, acked []string, w
 	t.Logf("%d writes were acknowledged before; %d keys were saved; %v", len(acked), len(has), got.Warnings)
 }
 
-// has returns the keys of a backup that are in the file of the shard with their slots.
+// has returns the keys of a backup. It omits a key that is not in the file of the shard that owns the key's slot.
 func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 	t.Helper()
 	keys := map[string]bool{}

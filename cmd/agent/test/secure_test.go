@@ -44,7 +44,7 @@ func certificates(t testing.TB) []string {
 	return []string{"--ssl-ca=" + keys + "/ca.crt", "--ssl-cert=" + keys + "/tls.crt", "--ssl-key=" + keys + "/tls.key"}
 }
 
-// Without a CA, the agent uses TLS if the server offers TLS. If not, the agent causes no failed handshake.
+// Without a CA, the agent uses TLS if the server offers TLS. If the server does not offer TLS, the agent causes no failed handshake.
 func TestTLSWhereOffered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

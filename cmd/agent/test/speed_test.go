@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A backup has at least 0.8 of the speed of `mysqldump | zstd`, and uses less than 256 MiB of memory. A restore has at least 0.8 of the
-// speed of `zstd -d | mysql` into the same kind of server. The same programs run alternately on the same machine.
+// A backup reaches at least 0.8 of the speed of `mysqldump | zstd`, and uses less than 256 MiB of memory. A restore reaches at least
+// 0.8 of the speed of `zstd -d | mysql` into the same kind of server. The same programs run alternately on the same machine.
 func TestSpeed(t *testing.T) {
 	if !rig.Full() {
 		t.Skip("a benchmark of 1 GiB runs only in the long form: make suite-backup-agent FORM=long")

@@ -97,7 +97,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 	}
 }
 
-// differ reports the lines that only one of two readings has.
+// differ reports the lines that only one of two readings contains.
 func differ(t *testing.T, got, want []string) {
 	t.Helper()
 	count := map[string]int{}
@@ -119,7 +119,7 @@ func differ(t *testing.T, got, want []string) {
 	}
 }
 
-// readZoo reads everything that a server has with the client program, in two runs: first the names, then the content.
+// readZoo uses the client program to read everything that a server has, in two runs: first the names, then the content.
 func readZoo(t *testing.T, s *rig.Server) []string {
 	t.Helper()
 	const user = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"

@@ -23,7 +23,7 @@ const public = "PUBLIC"
 // account is an account or a role of a server.
 type account struct {
 	name, host string
-	isRole     bool // of MariaDB, where a role has no host and no password
+	isRole     bool // true only for a role of MariaDB, which has no host and no password
 }
 
 func (a account) String() string {
@@ -42,8 +42,8 @@ func (a account) isRoot() bool { return a.name == "root" && a.host == "localhost
 // accounts holds the statements that recreate the accounts of a server with their hashed passwords. It also holds warnings about accounts
 // that could not be read.
 type accounts struct {
-	// A restore runs them in this order: roles and accounts, then their rights, then their default roles. Within each group the order does
-	// not matter.
+	// A restore runs these statements in this order: roles and accounts, then their rights, then their default roles. Within each group
+	// the order does not matter.
 	create, grant, defaults []string
 	warnings                []string
 	// isDenied reports whether the right to read accounts is missing.
@@ -146,7 +146,7 @@ func (a *accounts) add(conn *server.Conn, one account) error {
 		case strings.HasPrefix(right[0], "SET DEFAULT ROLE "):
 			a.defaults = append(a.defaults, right[0])
 		case one.isRoot() && !isOfRole: // root has all rights
-		case !slices.Contains(a.grant, right[0]): // the rights of a role are listed for the accounts that have the role
+		case !slices.Contains(a.grant, right[0]): // SHOW GRANTS repeats a role's rights for each account that has the role
 			a.grant = append(a.grant, right[0])
 		}
 	}

@@ -39,13 +39,13 @@ type Options struct {
 	Tries int
 	// DumpProgram is the path of the dump program.
 	DumpProgram string
-	// Schemas are the schemas to dump; none: all except the server's own schemas.
+	// Schemas are the schemas to dump. If it is empty, the dump contains all schemas except the server's own.
 	Schemas []string
 	// Copy configures a copy of the server's files; nil for a dump. If the files cannot be copied, the backup is a dump.
 	Copy *Copy
 	// Lock names the lock that the agent holds on the server; "" for the default name.
 	Lock string
-	// LeavesLog makes the backup never begin another file of the server's binary log, even where a new file would help the dump or a restore.
+	// LeavesLog forbids the backup to begin a new file of the server's binary log, even if a new file would help the dump or a restore.
 	LeavesLog bool
 }
 
@@ -114,7 +114,7 @@ func lock(conn *server.Conn, name string) error {
 	return nil
 }
 
-// holds fails if the lock is lost: the server may have restarted, and another agent may have begun a backup.
+// holds returns an error if the lock is lost: the server may have restarted, and another agent may have begun a backup.
 func (r *run) holds() error {
 	held, err := r.conn.Value("SELECT IS_USED_LOCK(" + server.Literal(r.options.lockName()) + ") = CONNECTION_ID()")
 	if err == nil && held != "1" {
@@ -160,8 +160,8 @@ func (r *run) all(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
-// attempts repeats dump until it succeeds. It fails after Options.Tries attempts, and after an error that another
-// attempt would not avoid.
+// attempts calls dump until dump succeeds. It returns an error after Options.Tries attempts, and after an error that
+// another attempt would not avoid.
 func (r *run) attempts(ctx context.Context, extras *extras) error {
 	for dumps, begins := 1, 1; ; {
 		err := r.dump(ctx, extras)
@@ -189,7 +189,7 @@ func (r *run) attempts(ctx context.Context, extras *extras) error {
 	}
 }
 
-// advise adds advice for the user to the failure of the last attempt, if tables changed in it.
+// advise adds advice for the user to the error of the last attempt if tables changed during that attempt.
 func (r *run) advise(err error) error {
 	switch {
 	case !errors.Is(err, dump.ErrChanged):
@@ -318,7 +318,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	return nil
 }
 
-// nothing writes the dump of a server without schemas, because dump programs fail there.
+// nothing(w) writes an empty dump for a server without schemas, because dump programs fail on such a server.
 func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	scanner := dump.NewScanner()
 	if position {
@@ -340,7 +340,7 @@ func (r *run) identify(ctx context.Context) error {
 	began, err := r.conn.Began(ctx, m.Position.File)
 	if err != nil {
 		m.Warnings = append(m.Warnings, "the account may not follow the binary log, so only times show which archive continues the backup: grant the account REPLICATION SLAVE")
-		return nil //nolint:nilerr // the backup is good without it
+		return nil //nolint:nilerr // the backup is usable without the identity
 	}
 	now, err := r.conn.Position()
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// extras has the objects that dump programs omit. A restore runs their statements one by one, and warns of each statement that fails.
+// extras holds the objects that dump programs omit. A restore runs their statements one by one, and warns of each statement that fails.
 type extras struct {
 	conn *server.Conn
-	// before has the statements for objects of the server itself, which run before the load of the dump. views has the statements of views
-	// that the dump program cannot read.
+	// before holds the statements for objects of the server itself, which run before the load of the dump. views holds the statements of
+	// views that the dump program cannot read.
 	before, views []manifest.Statement
 	// ignored are the views that are left out of the dump, as schema.name.
 	ignored []string

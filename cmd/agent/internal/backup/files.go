@@ -123,8 +123,8 @@ func (r *run) unfit() (string, error) {
 	return uncopied(r.conn)
 }
 
-// maySend reports whether CLONE can copy a server to a server of another version. From 8.0.37 on, both must be of one
-// series. Before 8.0.37, both must be of one version.
+// maySend reports whether CLONE can copy a server to a server of another version. From 8.0.37 on, both servers must
+// have the same series. Before 8.0.37, both must have the same version.
 func maySend(from, to server.Version) bool {
 	if from.Text == to.Text {
 		return true
@@ -132,8 +132,8 @@ func maySend(from, to server.Version) bool {
 	return from.Flavour == to.Flavour && from.Major == to.Major && from.Minor == to.Minor && from.AtLeast(8, 0, 37) && to.AtLeast(8, 0, 37)
 }
 
-// uncopied describes the data of a server that a copy of the files lacks; "" for none. CLONE copies tables of engines other than InnoDB
-// without their rows.
+// uncopied returns a description of the server's data that a copy of the files lacks, or "" if the copy lacks nothing. CLONE copies
+// tables of engines other than InnoDB without their rows.
 func uncopied(conn *server.Conn) (string, error) {
 	for _, c := range []struct{ what, query string }{
 		{"CLONE copies no rows of tables that are not InnoDB", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME, ' (', IFNULL(ENGINE, 'broken'), ')') FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' " +
@@ -220,8 +220,8 @@ func (r *run) like() (options []string, err error) {
 }
 
 // prepare reads the position and the tables of a copy. It removes data that a restored database must not have: prepared XA transactions,
-// which a replay takes from the log; the source of the server's replication; and its GTIDs. It returns a description of the data that the
-// copy lacks; "" for none.
+// which a replay takes from the log; the source of the server's replication; and the server's GTIDs. It returns a description of the data
+// that the copy lacks; "" for none.
 func (r *run) prepare(conn *server.Conn, hasLog bool) (why string, err error) {
 	m := &r.Manifest
 	row, err := conn.Named("SELECT STATE, BINLOG_FILE, BINLOG_POSITION FROM performance_schema.clone_status")

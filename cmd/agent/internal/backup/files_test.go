@@ -30,8 +30,8 @@ func TestVersionsOfACopy(t *testing.T) {
 	}
 }
 
-// A dump may lack the rows of tables of other engines than the usual ones, and lacks tables in S3. A warning names these tables, and they do not
-// make the backup fail.
+// A dump may lack the rows of tables with unusual engines, and it lacks tables in S3. A warning names these tables, and the backup does not
+// fail because of them.
 func TestEnginesThatADumpOmits(t *testing.T) {
 	t.Parallel()
 	tables := []server.Table{{Schema: "a", Name: "i", Engine: "InnoDB"}, {Schema: "a", Name: "c", Engine: "Columnstore"}, {Schema: "a", Name: "s", Engine: "S3"}}

@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// mostNamed limits the number of tables or columns that a warning names. The warning also has their total number.
+// mostNamed limits the number of tables or columns that a warning names. The warning also states their total number.
 const mostNamed = 10
 
 // warn adds a warning about the named objects. It adds nothing if names is empty.
@@ -140,8 +140,8 @@ func (e *extras) inSystemSchemas() error {
 	return err
 }
 
-// objectsInSystemSchemas selects the users' objects in the schemas mysql and sys by their definer. The server's own objects have an account
-// of the server as definer.
+// objectsInSystemSchemas selects the users' objects in the schemas mysql and sys by their definer. The definer of the server's own objects
+// is an account that the server creates.
 const objectsInSystemSchemas = "SELECT 'view', TABLE_SCHEMA, TABLE_NAME, DEFINER FROM information_schema.VIEWS WHERE TABLE_SCHEMA IN ('mysql', 'sys') " +
 	"UNION ALL SELECT LOWER(ROUTINE_TYPE), ROUTINE_SCHEMA, ROUTINE_NAME, DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA IN ('mysql', 'sys') " +
 	"UNION ALL SELECT 'event', EVENT_SCHEMA, EVENT_NAME, DEFINER FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ('mysql', 'sys') ORDER BY 1, 2, 3"

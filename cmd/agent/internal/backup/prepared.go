@@ -72,7 +72,7 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 	if before.refused != nil {
 		return r.mayBePrepared(ctx)
 	}
-	m.PreparedFrom = before.at.File // the log may have grown since before was read
+	m.PreparedFrom = before.at.File // the log may have grown since this position was read
 	if len(before.names) > 0 {
 		if err := r.search(ctx, before.names); err != nil {
 			if ctx.Err() != nil {

@@ -34,7 +34,7 @@ func (r *run) state() (s state, err error) {
 	return s, err
 }
 
-// same fails with ErrChanged if the other state differs from this one.
+// same returns ErrChanged if the other state differs from this one.
 func (s state) same(other state) error {
 	if fmt.Sprint(s.tables) != fmt.Sprint(other.tables) {
 		return dump.ErrChanged
@@ -60,16 +60,16 @@ func (s state) same(other state) error {
 // another attempt may succeed.
 var errAccounts = errors.New("accounts or their rights were changed while the dump began")
 
-// accountTries limits the attempts to begin a dump without a concurrent change of accounts. An attempt takes little more than reading all
-// accounts.
+// accountTries limits the attempts to begin a dump without a concurrent change of accounts. An attempt takes little more time than
+// reading all accounts.
 const accountTries = 30
 
 // accountStatements reads the counters of statements that change accounts. The counters also show a change that was undone.
 const accountStatements = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_create_user', 'Com_alter_user', 'Com_rename_user', 'Com_drop_user', 'Com_grant', 'Com_revoke', 'Com_revoke_all', 'Com_set_password', " +
 	"'Com_create_role', 'Com_drop_role', 'Com_grant_roles', 'Com_revoke_roles', 'Com_grant_role', 'Com_revoke_role', 'Com_alter_user_default_role', 'Com_set_default_role')"
 
-// beginAccounts reads all accounts before a dump begins. areSame fails with errAccounts if an account has changed since then. So if areSame
-// succeeds after the dump's position was fixed, no account changed between the read and the position.
+// beginAccounts reads all accounts before a dump begins. areSame returns errAccounts if an account has changed since then. So if areSame
+// returns nil after the dump's position was fixed, no account changed between the read and the position.
 func (r *run) beginAccounts() (found accounts, areSame func() error, err error) {
 	ran, err := r.conn.Rows(accountStatements)
 	if err != nil {

@@ -211,8 +211,8 @@ func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, erro
 	}
 }
 
-// continues begins a new timeline unless the server still has the file of the last segment. Every log uses the same
-// file names. So continues also compares the times at which the server began the two files.
+// continues checks that the server still has the file of the last segment. If not, it begins a new timeline. Every log
+// uses the same file names. So continues also compares the times at which the server began the two files.
 func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
 	for _, row := range rows {
 		if row[0] != last.File {

@@ -27,7 +27,7 @@ type Timeline struct {
 	// the reason if the archive does not have all of these segments.
 	Earlier []manifest.Segment
 	Lacks   error
-	// Broken describes a gap between Segments and later segments; nil for none.
+	// Broken describes a gap between Segments and later segments; nil if there is no gap.
 	Broken error
 }
 
@@ -122,7 +122,7 @@ func readHead(ctx context.Context, s store.Store, timeline, segment string) *man
 	}
 	lost := &manifest.Head{Timeline: timeline, Lost: contract.Errorf(reason, "the head of timeline %s cannot be read: %w", timeline, err)}
 	if text, err = store.ReadAll(ctx, s, segment); err != nil {
-		return nil // a folder without a head and a segment is no timeline
+		return nil // a folder with neither a head nor a segment is not a timeline
 	}
 	described, err := manifest.DecodeSegment(segment, text)
 	if err != nil {
@@ -132,7 +132,7 @@ func readHead(ctx context.Context, s store.Store, timeline, segment string) *man
 	return lost
 }
 
-// Read reads a timeline's segments, starting with the given file; "" for all.
+// Read reads a timeline's segments, beginning with the file that from names. If from is "", it reads all segments.
 func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (*Timeline, error) {
 	infos, err := s.List(ctx, manifest.TimelineFolder(head.Timeline))
 	if err != nil {
@@ -167,7 +167,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 		segment, err := manifest.DecodeSegment(names[i], text)
 		if err != nil {
 			damaged[i] = err
-			return nil //nolint:nilerr // the result has this error
+			return nil //nolint:nilerr // the result contains this error
 		}
 		folder := names[i][:strings.LastIndex(names[i], "/")+1]
 		if size, ok := look(folder + segment.Object.Name); !ok || size != segment.Object.Bytes {
@@ -243,7 +243,7 @@ func (t *Timeline) Describe() contract.Timeline {
 }
 
 // For returns the timeline that contains the file of the backup's position. It identifies the file by its name and by the time when the
-// server began the file. If the archive has not reached the backup yet, For fails, and returns no other timeline.
+// server began the file. If the archive has not reached the backup yet, it returns an error instead of another timeline.
 func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, error) {
 	if b.HasGTIDs() {
 		return forGTID(ctx, s, b)
@@ -287,8 +287,8 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: only the backup itself can be restored", b.Position.File, b.Position.Offset, b.ID)
 }
 
-// before reads the segments of the files from FirstFile up to the backup's position. These segments have the XA transactions that are
-// prepared at the position.
+// before reads the segments of the files from FirstFile up to the backup's position. These segments contain the XA transactions that
+// are prepared at the position.
 func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup) error {
 	if b.PreparedFrom == "" {
 		return nil
@@ -349,7 +349,7 @@ func (t *Timeline) OpensWith(keys []string) bool {
 	common := keys
 	for _, segment := range slices.Concat(t.Earlier, t.Segments) {
 		switch {
-		case len(segment.Recipients) == 0: // not encrypted, or of an older agent
+		case len(segment.Recipients) == 0: // the segment is not encrypted, or an older agent wrote it
 		case len(common) == 0:
 			common = segment.Recipients
 		default:

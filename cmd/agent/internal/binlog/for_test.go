@@ -42,7 +42,7 @@ func put(t *testing.T, s store.Store, timeline, words string, began time.Time) m
 }
 
 // For returns the timeline that has the backup's file. An older timeline may have a file of the same name. The archive
-// may not have reached the backup yet. In both cases, For returns no other timeline.
+// may not have reached the backup yet. In both cases, it returns no other timeline.
 func TestFor(t *testing.T) {
 	old, fresh := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	const first, second = "20260101T000000Z-00000001", "20260301T000000Z-00000002"
@@ -53,7 +53,7 @@ func TestFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		file       string
 		offset     uint64
-		began      time.Time // zero: the manifest has none
+		began      time.Time // zero if the manifest lacks this time
 		serverTime time.Time
 		want       string
 	}{

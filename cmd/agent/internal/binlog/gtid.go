@@ -19,7 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Jump sets the tracker to the offset of an event that may be after a gap: a server does not send transactions that its replica has.
+// Jump sets the tracker to the offset of an event that may be after a gap: a server does not send transactions that its replica already
+// has.
 func (t *Tracker) Jump(raw []byte) {
 	if len(raw) < headerSize {
 		return
@@ -50,13 +51,13 @@ func Moved(raw []byte, offset uint64, hasChecksum bool) []byte {
 	return e
 }
 
-// IsOutside reports whether events of this type occur outside of transactions and have no effect on a replica.
+// IsOutside reports whether events of the given event's type occur outside of transactions and have no effect on a replica.
 func IsOutside(raw []byte) bool {
 	return slices.Contains([]byte{typeStop, typeRotate, typeFormat, typeHeartbeat, typeHeartbeat2, typePrevious}, raw[4])
 }
 
-// Previous returns the event with the GTIDs of all earlier transactions. In a file it follows the format description. MySQL reads no relay
-// log without this event.
+// Previous returns the event with the GTIDs of all earlier transactions. In a file, this event follows the format description. Without it,
+// MySQL cannot read a relay log.
 func Previous(format []byte, have Set, hasChecksum bool) ([]byte, error) {
 	const ignorable = 0x80
 	set, err := have.forProtocol()
@@ -94,13 +95,13 @@ func Follow(o Options, version server.Version, have Set) (*replication.BinlogSyn
 	return syncer, streamer, nil
 }
 
-// Failed converts an error of a connection that follows by GTID to an error with a reason.
+// Failed converts an error of a connection that Follow opened to an error with a reason.
 func Failed(o server.Options, err error) error {
 	a := &archive{Options: Options{Server: o}}
 	return a.failed(err)
 }
 
-// Sets returns the set of transactions before the first segment of the timeline, and the set at its end.
+// Sets returns the set of transactions before the timeline's first segment, and the set at the timeline's end.
 func (t *Timeline) Sets() (begin, end Set, err error) {
 	first, last := t.Head.Begin, t.Head.Begin
 	if n := len(t.Segments); n > 0 {
@@ -126,7 +127,7 @@ func (t *Timeline) CommittedBy() time.Time {
 	return latest
 }
 
-// From returns the segments from the first file that has a transaction outside of a set.
+// From returns the segments of the first file with a transaction outside of the set, and of all later files.
 func (t *Timeline) From(have Set) ([]manifest.Segment, error) {
 	for i, s := range t.Segments {
 		executed, err := ParseSet(s.Executed)
@@ -145,7 +146,7 @@ func (t *Timeline) From(have Set) ([]manifest.Segment, error) {
 }
 
 // Continuing returns the timelines that continue a backup by GTID, newest first: the backup has all transactions before the timeline, and
-// the timeline has all transactions of the backup. If there is none, it fails.
+// no transaction after the timeline's end. If there is no such timeline, Continuing returns an error.
 func Continuing(ctx context.Context, s store.Store, b *manifest.Backup) (found []*Timeline, err error) {
 	has, err := ParseSet(b.Position.GTID)
 	if err != nil {

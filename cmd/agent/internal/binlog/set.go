@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Set is a set of GTIDs. It maps a server's UUID to the sorted, disjoint ranges of numbers. The functions change no argument.
+// Set is a set of GTIDs. It maps a server's UUID to the sorted, disjoint ranges of numbers. Only Add changes a set.
 type Set map[string][]span
 
 // span is a range of numbers, including both ends.

@@ -67,7 +67,7 @@ type Tracker struct {
 	Original bool
 
 	checksum bool
-	begun    bool // within a transaction that has a separate end event
+	begun    bool // the transaction began with BEGIN or XA START (MariaDB: with a GTID event that is not standalone), so its statements do not end it
 	isOpen   bool // after the GTID event of a transaction, before its end
 	commit   time.Time
 	exact    bool
@@ -116,8 +116,8 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 }
 
 // withoutChecksum returns the body of an event without a checksum at its end. It tests whether the last bytes are a checksum, because the
-// first artificial event comes before the format description, and only the format description shows whether events have checksums. One of
-// four billion bodies ends like a checksum by chance.
+// first artificial event comes before the format description, and only the format description shows whether events have checksums. By
+// chance, one of four billion bodies without a checksum ends with such bytes.
 func withoutChecksum(raw []byte) []byte {
 	if n := len(raw) - 4; n >= headerSize && crc32.ChecksumIEEE(raw[:n]) == binary.LittleEndian.Uint32(raw[n:]) {
 		return raw[headerSize:n]

@@ -15,8 +15,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// The archive and the replay fail at an event whose type is not in the table. The table has every type of the client library, except types
-// that only servers before MySQL 5.0 wrote.
+// The archive and the replay fail at an event whose type is not in the table. The table contains every type of the client library, except
+// types that only servers before MySQL 5.0 wrote.
 func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
 	t.Parallel()
 	before := map[byte]bool{0: true, 1: true, 6: true, 7: true, 8: true, 10: true, 12: true, 20: true, 21: true, 22: true}

@@ -46,8 +46,8 @@ const (
 	statement
 )
 
-// kinds has every event type that servers from MySQL 5.7 and MariaDB 10.2 on write. Next refuses a type that is missing here, because such
-// an event may end a transaction or change data.
+// kinds lists every event type that servers from MySQL 5.7 and MariaDB 10.2 on write. Next refuses a type that is missing here, because
+// such an event may end a transaction or change data.
 var kinds = map[byte]struct {
 	name   string
 	effect effect
@@ -98,8 +98,8 @@ func queryEvent(kind byte, body []byte) (schema string, text []byte, err error) 
 	return schema, text, err
 }
 
-// inflate decompresses the beginning of a statement. The first byte has the algorithm and the size of the length field.
-// The length and the compressed text follow.
+// inflate decompresses the beginning of a statement. The first byte contains the algorithm and the size of the length
+// field. The length and the compressed text follow.
 func inflate(packed []byte) ([]byte, error) {
 	if len(packed) < 2 || packed[0]&0x70 != 0 || packed[0]&7 > 4 || len(packed) < 1+int(packed[0]&7) {
 		return nil, errors.New("a compressed query event has an unknown header")

@@ -44,8 +44,8 @@ func save(t *testing.T, s store.Store, name string, what any) {
 	assert.NilError(t, s.Replace(t.Context(), name, text))
 }
 
-// Prune removes files of the archive by the log to which a backup belongs, and not by file names: after a reset of the log, a server reuses
-// file names. want has the numbers of the oldest remaining files of the first log and of the second log, "-" for none.
+// Prune selects files of the archive by the log to which a backup belongs, and not by file name: after a reset of the log, a server reuses
+// file names. want lists the numbers of the oldest remaining files of the first log and of the second log, "-" for none.
 func TestPruneOfTheArchive(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	old, fresh := now.Add(-90*24*time.Hour), now.Add(-20*time.Hour)

@@ -47,8 +47,8 @@ func isOn(head manifest.Head, b *manifest.Backup) bool {
 	return b.IsOnLog()
 }
 
-// takeGTID adds the files of a timeline by GTID that a backup needs. The first of them has the oldest transaction that
-// the backup lacks. If the backup is ahead of the archive, it needs the last file, which still grows.
+// takeGTID adds the files that a backup needs from a timeline by GTID. The first of them has the oldest transaction
+// that the backup lacks. If the backup is ahead of the archive, it needs the last file, which still grows.
 func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	has, err := binlog.ParseSet(b.Position.GTID)
 	if err != nil {

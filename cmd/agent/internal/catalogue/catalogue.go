@@ -19,10 +19,10 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Entry is a backup that the store has.
+// Entry describes a backup in the store.
 type Entry struct {
 	ID string
-	// Manifest is nil if it cannot be read. Err then has the cause.
+	// Manifest is nil if it cannot be read. Err then states the cause.
 	Manifest *manifest.Backup
 	// Verified is the last verification; nil for none.
 	Verified *manifest.Verification
@@ -115,8 +115,8 @@ func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64)
 	}
 }
 
-// look fails unless an object exists with its size. A listing may lack an object that was just written. Therefore look requests the object
-// by name, and an object counts as missing only if the backup is older than grace.
+// look returns an error unless the object exists with the size in the manifest. A listing may lack an object that was just written.
+// Therefore look requests the object by name, and an object counts as missing only if the backup is older than grace.
 func (e *Entry) look(ctx context.Context, s store.Store, o manifest.Object, sizes map[string]int64) error {
 	name := manifest.Folder(e.ID) + o.Name
 	if sizes[name] == o.Bytes && o.Bytes > 0 {
@@ -258,7 +258,7 @@ func (e *Entry) Describe() contract.Backup {
 const longestRun = 24 * time.Hour
 
 // Sweep removes the leftovers of failed runs: objects of backups without a manifest, and unfinished uploads. The caller must hold the
-// server's lock, because a backup in progress has the same objects.
+// server's lock, because a backup in progress also has objects without a manifest.
 func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	removed, err := s.Sweep(ctx, manifest.Backups)
 	if err != nil {
@@ -286,8 +286,9 @@ func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, erro
 	return append(removed, more...), err
 }
 
-// sweep removes the objects of backups without a manifest. It keeps a backup if may returns false for its ID, or if a
-// restore reads it. Such a backup exists if a prune was killed between removing the manifest and noticing the restore.
+// sweep removes the objects of backups without a manifest. It keeps a backup if may(ID) is false, or if a restore reads
+// the backup. A restore reads a backup without a manifest if a prune was killed between removing the manifest and
+// noticing the restore.
 func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string) bool) (removed []string, err error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {
@@ -306,7 +307,7 @@ func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string
 	for _, info := range infos {
 		id, _, ok := strings.Cut(strings.TrimPrefix(info.Name, manifest.Backups), "/")
 		if !ok || !manifest.IsID(id) || stays[id] || !may(id) {
-			continue // the file of another program, a backup that stays, or a backup for which may returns false
+			continue // the file of another program, or of a backup that stays or for which may(id) is false
 		}
 		stays[id], err = isUsed(ctx, s, id, clock)
 		if err == nil && !stays[id] {
@@ -320,7 +321,7 @@ func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string
 	return removed, nil
 }
 
-// isUsed reports whether a restore reads a backup, or the backup has a manifest that the listing lacks.
+// isUsed reports whether a restore reads a backup, or the store has a manifest of the backup that the listing lacks.
 func isUsed(ctx context.Context, s store.Store, id string, c clock) (bool, error) {
 	if _, err := s.Stat(ctx, manifest.Folder(id)+manifest.Name); !errors.Is(err, store.ErrNotFound) {
 		return err == nil, err

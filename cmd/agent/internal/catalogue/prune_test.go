@@ -109,7 +109,7 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(t *testing.T, f *flaky, root string, ids []string)
 		now  time.Time
-		left int // remaining of five backups, with Keep 2
+		left int // number of backups that remain of five, with Keep 2
 	}{
 		"nothing is broken": {func(*testing.T, *flaky, string, []string) {}, time.Now(), 2},
 		"a list lacks the newest objects": {func(_ *testing.T, f *flaky, _ string, _ []string) {
@@ -265,12 +265,12 @@ func TestRestoresSkipWhatIsDamaged(t *testing.T) {
 	assert.DeepEqual(t, []string{latest.ID, before.ID, check.ID}, []string{ids[1], ids[1], ids[0]})
 }
 
-// The latest backup for a restore has the restore's writer. A backup of another writer is used only if there is one other writer, and
-// always with a note.
+// The latest backup for a restore has the restore's writer. A backup of another writer is used only if there is exactly one other
+// writer. A note then reports it.
 func TestLatestBackupIsOfOneWriter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		writers string  // writer of each backup, newest first; "-": of an older agent, without a writer
+		writers string  // writer of each backup, newest first; "-": an older agent recorded no writer
 		rows    []int64 // rows of each backup
 		of      string
 		want    int // index of the backup; -1: refused
@@ -312,7 +312,8 @@ func TestLatestBackupIsOfOneWriter(t *testing.T) {
 	}
 }
 
-// A prune that is killed at any delete leaves each kept backup complete. The next prune has the result of one that was not killed.
+// A prune that is killed at any delete leaves each kept backup complete. The next prune has the same result as a prune that was never
+// killed.
 func TestPruneKilledAtEachDelete(t *testing.T) {
 	killed := errors.New("killed")
 	for n := range 20 {
@@ -340,7 +341,7 @@ func TestPruneKilledAtEachDelete(t *testing.T) {
 	t.Error("prune deleted more than 20 objects")
 }
 
-// A prune keeps a backup while a restore reads it. If the restore was killed, it keeps the backup for a day.
+// A prune keeps a backup while a restore reads it. If the restore was killed, the prune keeps the backup for a day.
 func TestPruneLeavesWhatIsRead(t *testing.T) {
 	s, root, ids := fill(t, 5)
 	prune := func(now time.Time) []string {
@@ -389,7 +390,7 @@ func TestWhatIsReadOutlivesAPruneThatIsKilled(t *testing.T) {
 	assert.DeepEqual(t, sweep(), []string{manifest.Folder(ids[1]) + "dump.sql.zst"})
 }
 
-// A backup with far fewer rows than the newest verified backup has a warning. The verified backup may be of another
+// A backup with far fewer rows than the newest verified backup gets a warning. The verified backup may be of another
 // database.
 func TestAShrunkenDatabaseIsNamed(t *testing.T) {
 	s, _, ids := fill(t, 3)

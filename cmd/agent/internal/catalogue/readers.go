@@ -32,7 +32,7 @@ func Announce(ctx context.Context, s store.Store, id string, now time.Time) (don
 	done = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 		defer cancel()
-		_ = s.Delete(ctx, name) // otherwise the announcement expires
+		_ = s.Delete(ctx, name) // if this fails, the announcement expires
 	}
 	if err := s.Replace(ctx, name, []byte("{}\n")); err != nil {
 		if contract.ReasonOf(err) != contract.ReasonStoreDenied && contract.ReasonOf(err) != contract.ReasonStoreFull {

@@ -39,7 +39,7 @@ type Rule struct {
 const Unnamed = "unnamed"
 
 // Remove returns the backups that may be removed, from a catalogue with the newest first. It never returns the newest
-// verified backup and newer ones, the newest AtLeast good backups, backups that a point in time needs, and backups that
+// verified backup or newer ones, the newest AtLeast good backups, backups that a point in time needs, or backups that
 // this program cannot judge. It applies the rule to each writer separately, and keeps all verified backups of a former
 // database. So empty backups of a recreated database with the same prefix do not replace the backups of the former
 // database.
@@ -63,7 +63,7 @@ func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 }
 
 // isFormer reports whether backups of a writer may be of a former database. Backups without a writer may be of any
-// database: only a store without named writers has one database for certain.
+// database, unless neither the rule nor a backup in the store names a writer.
 func (r Rule) isFormer(writer string, entries []Entry) bool {
 	switch {
 	case slices.Contains(r.Former, cmp.Or(writer, Unnamed)):
@@ -126,7 +126,7 @@ func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
 
 // Prune removes the backups that the rule does not keep, unless a restore reads them. Then it removes the part of the
 // archive that no backup needs. It deletes a manifest before the objects, so that no backup with missing objects
-// remains if it is interrupted.
+// remains if Prune is interrupted.
 func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -183,7 +183,7 @@ func stillVerified(ctx context.Context, s store.Store, entries []Entry, gone map
 	return nil
 }
 
-// noneVerified fails if a backup has received a verdict since the catalogue was read.
+// noneVerified returns an error if a backup has received a verdict since the catalogue was read.
 func noneVerified(ctx context.Context, s store.Store, entries []Entry, gone map[string]bool) error {
 	return each(len(entries), func(i int) error {
 		now := Entry{ID: entries[i].ID}
@@ -247,7 +247,7 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]
 		if err != nil {
 			return names, fmt.Errorf("find the files of timeline %s that backups need: %w", head.Timeline, err)
 		}
-		// A backup in progress may belong to this timeline, as its last backup.
+		// A backup in progress may become the last backup of this timeline.
 		need.mayGrow = !newest[head.Source] || c.newest.Sub(head.Time) < longestRun
 		newest[head.Source] = true
 		if !need.letsGo() {
@@ -274,8 +274,8 @@ type need struct {
 	mayGrow bool
 }
 
-// letsGo reports whether the files before first may be removed. A backup in progress could need them. It does not if
-// the timeline continues a finished backup, because backups of a timeline are made one after another.
+// letsGo reports whether the files before first may be removed. A backup in progress could need them. It cannot need
+// them if the timeline continues a finished backup, because backups of a timeline are made one after another.
 func (n need) letsGo() bool { return n.known && (n.lies || !n.mayGrow) }
 
 // needOf computes the first file of a timeline that the kept backups need. The result is unknown in three cases: the head is lost; there is

@@ -26,9 +26,9 @@ func by(writers string, entries []Entry) []Entry {
 	return entries
 }
 
-// catalogue makes entries from a text, newest first, a day apart. g: good; v: verified; f: proven damaged; o: failed for any reason, by an
-// older agent; u: unreadable verdict; d: object missing; m: verified, object missing; n: newer format; s: unreadable; w: unreadable,
-// verified.
+// catalogue makes entries from a text, newest first, a day apart. g: good; v: verified; f: proven damaged; o: failed in a check of an
+// older agent, for an unknown reason; u: unreadable verdict; d: object missing; m: verified, object missing; n: newer format; s:
+// unreadable; w: unreadable, verified.
 func catalogue(text string) []Entry {
 	var entries []Entry
 	for i, c := range text {
@@ -109,9 +109,9 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// For any catalogue, writers and rule, Remove keeps the newest verified backup of each writer and all newer backups of
-// that writer, and each verified backup of a former writer. If no verification is certain, it keeps the oldest backup that may be verified, and all newer ones. It
-// keeps as many backups of each writer as the rule requires.
+// For any catalogue, writers and rule, Remove keeps the newest verified backup of each writer and all newer backups of that writer, and
+// each verified backup of a former writer. If no verification is certain, Remove keeps the oldest backup that may be verified, and all
+// newer ones. It keeps as many backups of each writer as the rule requires.
 func TestRetentionAlways(t *testing.T) {
 	random := chance.New(t, 1)
 	for range 20_000 {

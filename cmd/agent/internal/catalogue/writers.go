@@ -16,8 +16,8 @@ const mostWriters = 5
 // ofOneWriter returns the backups among which a restore selects the latest: the backups of the given writer. If this
 // writer has no backups, ofOneWriter returns the backups of the only other writer. If the store has several other
 // writers, it fails, and the user must name a backup. Backups of older agents have no writer, and count only if the store
-// has no second writer. The note
-// reports that a backup of another writer is used, or that another writer's backup has more rows; "" for neither.
+// has no second writer. The note reports that a backup of another writer is used, or that another writer's backup has
+// more rows. Otherwise it is "".
 func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err error) {
 	newest, others := newestOf(entries, writer)
 	switch own := newest[writer]; {

@@ -38,7 +38,7 @@ func (c *Command) Reap() {
 
 // reap runs one round. It returns the number of processes that it killed.
 func (c *Command) reap() (killed int) {
-	c.mu.Lock() // while Start holds the lock, the started process is not in runs yet
+	c.mu.Lock() // while Start holds the lock, c.runs does not contain the started process yet
 	defer c.mu.Unlock()
 	for _, child := range children() {
 		switch {

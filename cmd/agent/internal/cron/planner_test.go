@@ -17,7 +17,7 @@ func at(t *testing.T, text string) time.Time {
 	return moment
 }
 
-// Each row passes times and numbers of active runs to a planner. The row also has the ticks that must start runs.
+// Each row passes times and numbers of active runs to a planner. The row also lists the ticks that must start runs.
 func TestPlanner(t *testing.T) {
 	t.Parallel()
 	type look struct {

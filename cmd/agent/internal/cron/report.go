@@ -16,7 +16,7 @@ import (
 type Report struct {
 	mu      sync.Mutex
 	active  int
-	last    *Outcome       // the last run, without runs that were replaced or ended with the pod
+	last    *Outcome       // the last run that was neither replaced nor stopped with the pod
 	counts  map[string]int // runs by result
 	missed  map[string]int // ticks without a run, by reason
 	seconds float64        // total duration of all runs

@@ -26,8 +26,8 @@ type Schedule struct {
 	zone *time.Location
 }
 
-// Parse parses a schedule of six fields. The first field has the seconds. An empty time zone means UTC. Parse refuses a schedule that has
-// no tick after now.
+// Parse parses a schedule of six fields. The first field contains the seconds. An empty time zone means UTC. Parse refuses a schedule
+// that has no tick after now.
 func Parse(text, zone string, now time.Time) (*Schedule, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {

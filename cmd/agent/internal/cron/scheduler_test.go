@@ -17,7 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// fake has runs that take a fixed time, or end when they are stopped.
+// fake is a Runner whose runs take a fixed time, or end when they are stopped.
 type fake struct {
 	takes func(n int) time.Duration
 	code  func(n int) int

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A dump program that crashes is reported differently from a program that fails or is killed for its memory: only after a crash, another
-// try may succeed.
+// A dump program that crashes is reported differently from a program that fails or is killed for its memory: another try may succeed
+// only after a crash.
 func TestCrashOfTheDumpProgram(t *testing.T) {
 	for end, crashed := range map[string]bool{"kill -SEGV $$": true, "kill -ABRT $$": true, "kill -KILL $$": false, "exit 2": false, "exit 139": false} {
 		program := filepath.Join(t.TempDir(), "mysqldump")

@@ -82,8 +82,8 @@ func hasInitCommand(tool server.Version, help string) bool {
 	return tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=")
 }
 
-// whole has the values of variables for a complete dump. With other values, a SELECT returns only a part of a table, or SHOW CREATE returns
-// only a part of a definition.
+// whole lists the values of variables that a complete dump needs. With other values, a SELECT returns only a part of a table, or SHOW
+// CREATE returns only a part of a definition.
 var whole = []struct{ name, value string }{
 	{"sql_select_limit", "18446744073709551615"}, {"system_versioning_asof", "DEFAULT"}, {"show_gipk_in_create_table_and_information_schema", "ON"},
 }
@@ -213,7 +213,7 @@ func isCrash(state *os.ProcessState) bool {
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
 }
 
-// begins is a scanner that calls Begun when the output has the dump's position. The program writes the position before it reads
+// begins is a scanner that calls Begun when it has read the dump's position. The program writes the position before it reads
 // definitions.
 type begins struct {
 	*Scanner

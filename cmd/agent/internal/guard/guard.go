@@ -51,7 +51,8 @@ type Volume struct {
 	HasTables bool
 	// Others names some of the users' tables of engines other than InnoDB, in data of MySQL 8.0 or newer.
 	Others []string
-	// OfMember reports whether the volume belongs to a member of a MySQLCluster. Such a volume has the file with the member's promises.
+	// OfMember reports whether the volume belongs to a member of a MySQLCluster. Such a volume contains the file in which the member stores
+	// its promises.
 	OfMember bool
 	// Data describes the server that wrote the data, according to the files.
 	Data Evidence
@@ -158,7 +159,7 @@ func inUse(q Question) *Refusal {
 	return nil
 }
 
-// expected refuses a volume without the data in the record.
+// expected refuses a volume without the data that the record names.
 func expected(q Question) *Refusal {
 	consent := fmt.Sprintf("put the right volume under that claim; or, to continue without the recorded data, delete ConfigMap %s", q.RecordName)
 	mark := q.Volume.Mark

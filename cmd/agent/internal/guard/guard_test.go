@@ -32,7 +32,7 @@ func TestJudge(t *testing.T) {
 		server   string
 		declared string
 		want     string   // reason; empty if the server may start
-		says     []string // in the message
+		says     []string // texts that the message contains
 	}{
 		"new":                            {Volume{}, Record{}, "5.7.44", "", "", nil},
 		"new, as declared":               {Volume{}, Record{}, "5.7.44", "5.7", "", nil},

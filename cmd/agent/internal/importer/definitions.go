@@ -48,8 +48,8 @@ func (m *Import) recordDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// redefined returns the objects of a source without a log whose definitions have changed since the dump. It returns none if the copy was
-// made by an older agent, which did not write the file.
+// redefined returns the objects whose definitions have changed since the dump of a source without a log. It returns none if an older
+// agent made the copy: such an agent did not write the file.
 func (m *Import) redefined(ctx context.Context) (names []string, err error) {
 	text, err := os.ReadFile(m.definitionsFile())
 	if errors.Is(err, os.ErrNotExist) {

@@ -39,7 +39,8 @@ func identityOf(conn *server.Conn) (string, error) {
 
 func (m *Import) identityFile() string { return filepath.Join(m.folder, "server") }
 
-// readIdentity reads the recorded identity of the dumped server. Before the first complete dump, there is none, and any server is accepted.
+// readIdentity reads the recorded identity of the dumped server. Before the first complete dump, no identity is recorded, and any server is
+// accepted.
 func (m *Import) readIdentity() error {
 	text, err := os.ReadFile(m.identityFile())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -64,7 +65,7 @@ func (m *Import) recordIdentity() error {
 	return nil
 }
 
-// isCopied fails if the connected server is not the copied server.
+// isCopied returns an error if the connected server is not the copied server.
 func (m *Import) isCopied(conn *server.Conn) (err error) {
 	if m.seen, err = identityOf(conn); err != nil || m.identity == "" || m.seen == "" || m.seen == m.identity {
 		return err
@@ -86,7 +87,8 @@ func (m *Import) isLost(err error) bool {
 	return m.identity != "" && (errors.Is(err, errReplaced) || contract.ReasonOf(err) == contract.ReasonServerUnreachable) && m.CutOver() && m.Accepted != nil && m.Accepted() == m.loss()
 }
 
-// takeAsIs makes the copy the database although the source is lost. The copy has all events that were received from the source's log.
+// takeAsIs makes the copy the database although the source is lost. The copy contains the changes of all events that were received from the
+// source's log.
 func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	if m.store, err = store.NewFolder(filepath.Join(m.folder, "store")); err != nil {
 		return err
@@ -126,7 +128,7 @@ func (m *Import) beginAgain(ctx context.Context, why error) error {
 	return nil
 }
 
-// sameSource fails if the copy on the volume has another source.
+// sameSource returns an error if the copy on the volume has another source.
 func (m *Import) sameSource() error {
 	text, err := os.ReadFile(m.sourceFile())
 	switch {

@@ -6,7 +6,7 @@
 // volume.
 //
 // All files are in the folder d3os-import of the volume: the dump and the log as a store of backups, and the state of the copy. After a
-// kill, the import continues from these files. It only reads the source.
+// kill, the import continues from these files. The import changes nothing on the source.
 package importer
 
 import (
@@ -35,7 +35,7 @@ const folder = "d3os-import"
 // Options selects the source and the volume of an import.
 type Options struct {
 	Server server.Options
-	// Schemas are the schemas to copy; none: all except the server's own schemas.
+	// Schemas are the schemas to copy. If it is empty, the import copies all schemas except the server's own.
 	Schemas []string
 	// SkipAccounts are names of accounts that the copy does not keep.
 	SkipAccounts []string

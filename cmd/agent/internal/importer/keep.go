@@ -115,7 +115,7 @@ func (m *Import) prune(ctx context.Context) {
 	}
 }
 
-// cutOver completes the import if the source is at rest and the copy equals the source.
+// cutOver completes the import if the source receives no writes (see atRest) and the copy equals the source.
 func (m *Import) cutOver(ctx context.Context) (bool, error) {
 	began := time.Now()
 	end, err := m.reach(ctx)
@@ -147,10 +147,10 @@ func (m *Import) cutOverWithoutLog(ctx context.Context) (bool, error) {
 	return m.compare(ctx, nil)
 }
 
-// rest is the time since which the source has been at rest.
+// rest is the time since which the source has received no writes.
 type rest struct{ since time.Time }
 
-// atRest is the time for which a source must be at rest before the cut-over.
+// atRest is the time for which a source must receive no writes before the cut-over.
 const atRest = 2 * time.Second
 
 // disturbed reports that clients have written to the source.
@@ -195,7 +195,7 @@ func (m *Import) reach(ctx context.Context) (*contract.Position, error) {
 }
 
 // isPrepared reports whether the source has prepared XA transactions. The cut-over waits for their end: a commit after the cut-over would
-// be lost. For an account without the right to list them, only the log shows them.
+// be lost. If the account may not list prepared transactions, only the log shows them.
 func (m *Import) isPrepared(conn *server.Conn) bool {
 	n := max(conn.Prepared(), len(m.copied.Prepared))
 	if n > 0 {

@@ -52,7 +52,7 @@ type Backup struct {
 	// Source identifies the data in the backup, for example by the ID of the volume's mark; empty if the caller gave no name.
 	Source string `json:"source,omitempty"`
 	// Writer identifies the resource whose data is in the backup, for example by its UID. A recreated resource is another Writer. Empty if
-	// the caller gave none, and in backups of older agents.
+	// the caller named no writer, and in backups of older agents.
 	Writer    string    `json:"writer,omitempty"`
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`

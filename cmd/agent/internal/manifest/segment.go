@@ -44,8 +44,8 @@ type Segment struct {
 	Object   Object    `json:"object"`
 
 	// Before and the following fields belong to a timeline by GTID. The archive itself creates the files of such a timeline, with
-	// transactions of several servers. Before has the GTIDs of all transactions before the segment, and Executed the GTIDs of all
-	// transactions up to its end.
+	// transactions of several servers. Before lists the GTIDs of all transactions before the segment. Executed lists the GTIDs of
+	// all transactions up to the segment's end.
 	Before   string `json:"before,omitempty"`
 	Executed string `json:"executed,omitempty"`
 	// CommittedBy is the latest commit time of the transactions before the segment.
@@ -62,11 +62,11 @@ type Segment struct {
 // and server may differ. A long transaction has an earlier time than transactions that were committed before it.
 const ClockSteps = 10 * time.Minute
 
-// lateCommit is the maximum delay of a commit after the start of its statement, for example by the lock of a backup.
+// lateCommit is the maximum delay of a commit after the start of its statement, for example because of the lock of a backup.
 const lateCommit = 10 * time.Second
 
-// Latest returns a time after all commits of the segment, by the server's clock. If the segment has no such time, it uses the agent's
-// clock.
+// Latest returns a time after all commits of the segment, by the server's clock. If the segment has no such time, Latest uses the
+// agent's clock.
 func (s *Segment) Latest() time.Time {
 	if s.NotAfter.IsZero() {
 		return s.Archived.Add(ClockSteps)
@@ -99,7 +99,7 @@ type Span struct {
 // Has reports whether a time is in the span.
 func (s *Span) Has(t time.Time) bool { return s != nil && t.After(s.From) && !t.After(s.To) }
 
-// Head records that the archive had everything up to a position at a time. It is updated even if the server has no new events.
+// Head records the position up to which the archive was complete at a certain time. It is updated even if the server has no new events.
 type Head struct {
 	Format   int    `json:"format"`
 	Timeline string `json:"timeline"`
@@ -112,9 +112,9 @@ type Head struct {
 	// Reason is the reason for which the timeline began: First, Gap, Reset, Damaged or Superseded.
 	Reason string `json:"reason,omitempty"`
 
-	// ByGTID: the timeline has the transactions of a replicated database, read from any of its members.
+	// ByGTID: the timeline contains the transactions of a replicated database, read from any of its members.
 	ByGTID bool `json:"byGTID,omitempty"`
-	// Begin has the GTIDs of all transactions before the timeline. From is a time after the last of these transactions.
+	// Begin lists the GTIDs of all transactions before the timeline. From is a time after the last of these transactions.
 	Begin string    `json:"begin,omitempty"`
 	From  time.Time `json:"from,omitzero"`
 	// Epoch is the epoch of the last primary. All timelines of a Writer use the same sequence of epochs.

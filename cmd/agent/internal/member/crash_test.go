@@ -188,7 +188,7 @@ func TestRun(t *testing.T) {
 	if err != nil || mark.Ticket != "seed" || mark.PodUID != "uid" || mark.Pod != pod {
 		t.Errorf("the mark is %+v (%v)", mark, err)
 	}
-	// After the server has created its data, the agent completes the mark. A ticket force ends the server once.
+	// After the server has created its data, the agent completes the mark. A force ticket ends the server once.
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "identity"), []byte("c/a"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func volumeOf(s Situation) Volume {
 }
 
 // belongs reports whether the data has the identity in the mark. A mark without IDs was written before the start that created the data. In
-// that case, a ticket join must name the data's member. After a ticket seed, the data may have any ID.
+// that case, a join ticket must name the data's member. After a seed ticket, the data may have any ID.
 func belongs(m *Mark, of Identity) bool {
 	if m == nil || of.Member == "" {
 		return false
@@ -199,7 +199,7 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	return d.join(s)
 }
 
-// join decides for a ticket join. All members that know the ID must list the member as a learner that was never
+// join decides for a join ticket. All members that know the ID must list the member as a learner that was never
 // started: a started member may have voted already.
 func (d Decision) join(s Situation) Decision {
 	id := s.Ticket.Argument

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// Kept measures folders of former data, which a volume keeps for people. It measures again when the names of these folders change.
+// Kept measures the folders of former data that a volume keeps until a user removes them. It measures again when the names of these folders
+// change.
 type Kept struct {
 	mu    sync.Mutex
 	names []string

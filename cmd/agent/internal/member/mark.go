@@ -33,16 +33,16 @@ type Mark struct {
 	PodUID string `json:"podUID,omitempty"`
 	// Scheme is the scheme of this member's address in the member list, http or https.
 	Scheme string `json:"scheme,omitempty"`
-	// Token is the token of the last ticket force.
+	// Token is the token of the last force ticket.
 	Token string `json:"token,omitempty"`
-	// Waived is the furthest known position of the data when the last ticket force was used. The ticket accepted the loss of later entries.
+	// Waived is the furthest known position of the data when the last force ticket was used. The ticket accepted the loss of later entries.
 	Waived Position `json:"waived,omitzero"`
 }
 
 // started reports whether the mark names a member whose data was complete.
 func (m *Mark) started() bool { return m != nil && m.Member != "" }
 
-// ReadMark reads the mark of a volume; nil for none.
+// ReadMark reads the mark of a volume. It returns nil if there is none.
 func ReadMark(volume string) (*Mark, error) {
 	text, err := os.ReadFile(filepath.Join(volume, MarkFile))
 	if errors.Is(err, fs.ErrNotExist) {

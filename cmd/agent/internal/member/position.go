@@ -33,8 +33,8 @@ func (s Situation) furthest() Position {
 	return far
 }
 
-// outdated returns the evidence that the data is older than the member's furthest known position; "" for none. A ticket
-// force accepts the loss of later entries. After that, outdated ignores this position until a further one is known.
+// outdated returns the evidence that the data is older than the member's furthest known position; "" for none. A force
+// ticket accepts the loss of later entries. After that, outdated ignores this position until a further one is known.
 func (s Situation) outdated() string {
 	far := s.furthest()
 	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {
@@ -46,7 +46,7 @@ func (s Situation) outdated() string {
 // positionNote is the name of the note with the furthest position of the member's data. Its folder lives as long as the pod.
 const positionNote = "position"
 
-// known reads the known positions of the pod's data. The operator's record and a note of this pod have them.
+// known reads the known positions of the pod's data. The operator's record and a note of this pod contain these positions.
 func (a *Agent) known(s *Situation) {
 	files := []string{filepath.Join(a.Notes, positionNote)}
 	if a.Record != "" {

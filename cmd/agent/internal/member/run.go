@@ -43,7 +43,8 @@ type Agent struct {
 	Ticket string
 	// Notes is a folder that lives as long as the pod.
 	Notes string
-	// Record is a folder with a file for each pod. The file has the last known position of the pod's data. Empty for none.
+	// Record is a folder with a file for each pod. The file contains the last known position of the pod's data. Record is empty if there
+	// are no such files.
 	Record string
 	// StateAddress is the address at which the agent serves the Report while the server does not run; empty for none.
 	StateAddress string
@@ -110,7 +111,7 @@ func (a *Agent) awaitChange(ctx context.Context, tick <-chan time.Time, ticket s
 	return true
 }
 
-// ticket reads the pod's ticket. There is none until the downward API has written the file.
+// ticket reads the pod's ticket. Until the downward API has written the file, there is no ticket.
 func (a *Agent) ticket() (Ticket, error) {
 	text, err := os.ReadFile(a.Ticket)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -239,7 +240,7 @@ func withFormat(m Mark) Mark {
 // setAsideInfix follows the name of the data folder in the names of folders that were set aside.
 const setAsideInfix = ".set-aside-"
 
-// setAside renames the folder of the data, for a person to look at. Nothing is deleted.
+// setAside renames the folder of the data, so that a user can inspect it. It deletes nothing.
 func setAside(folder string, s Situation) error {
 	whose := s.identity().Member
 	if whose == "" {

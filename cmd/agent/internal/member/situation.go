@@ -62,8 +62,8 @@ type Situation struct {
 	Peers       Peers
 	// PeerURL is the address at which other members reach this member.
 	PeerURL string
-	// Known has the positions of this pod's members that are stored outside the volume. They reveal that the storage has restored an
-	// earlier state of the volume. KnownProblem is the reason why they cannot be read.
+	// Known holds the positions of this pod's members that are stored outside the volume. They reveal that the storage has restored
+	// an earlier state of the volume. KnownProblem is the reason why they cannot be read.
 	Known        []etcdmember.Known
 	KnownProblem string
 }
@@ -76,7 +76,7 @@ func (s Situation) identity() Identity {
 	return s.Data.Identity
 }
 
-// used reports whether this pod has used the ticket. For a ticket force, it also returns true if this volume has used
+// used reports whether this pod has used the ticket. For a force ticket, it also returns true if this volume has used
 // the ticket's token.
 func (s Situation) used() bool {
 	if slices.Contains(s.Used, s.Ticket.Text) {

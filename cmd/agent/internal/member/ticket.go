@@ -30,7 +30,7 @@ type Ticket struct {
 	// Text is the whole ticket; empty for none.
 	Text string
 	Verb Verb
-	// Argument is the token of seed (may be empty) or of force, or the member's ID of join.
+	// Argument is the token for seed (may be empty) and for force, and the member's ID for join.
 	Argument string
 }
 

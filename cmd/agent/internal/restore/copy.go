@@ -65,7 +65,7 @@ type Batch struct {
 	Note string      `json:"note,omitempty"`
 }
 
-// Copy is an unfinished copy of a running server's database. The volume also has the source's backup and archive.
+// Copy is an unfinished copy of a running server's database. The volume also contains the source's backup and archive.
 type Copy struct {
 	CopyState
 
@@ -79,7 +79,7 @@ type Copy struct {
 }
 
 // NewCopy returns a Copy. For an existing copy, call ReadState. lock is the lock of the volume. file is the path of the
-// state. only has the schemas to copy; empty for all.
+// state. only is the list of the schemas to copy. If it is empty, all schemas are copied.
 func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File, file string, only []string) (*Copy, error) {
 	settings, err := Configure(ctx, s.Backup, p, t.Arguments, false)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *Copy) ReadState() (bool, error) {
 
 // save replaces the state atomically: after a crash, the file has the old or the new state.
 func (c *Copy) save() error {
-	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume also has the account
+	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume also contains the account
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (c *Copy) Refuse(why string) error {
 	return c.save()
 }
 
-// durable has the options with which a server survives a kill. Without them, the server could lose its last
+// durable holds the options with which a server survives a kill. Without them, the server could lose its last
 // transactions and the position of these transactions.
 var durable = []string{"--innodb-doublewrite=ON"}
 

@@ -46,7 +46,7 @@ func withoutDirectories(q binlog.Query) bool {
 		clause := tokens[i : i+n]
 		i += n
 		switch {
-		case depth > 0: // options of a partition have no commas
+		case depth > 0: // the options of a partition are not separated by commas
 			blank(q.Text, clause)
 		case alters: // in ALTER TABLE, the server ignores this clause
 			continue

@@ -51,7 +51,7 @@ func TestTablesLoseTheirOtherFolder(t *testing.T) {
 		{text: "CREATE TABLE t (id INT) /*!50100 PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (1)‹ DATA DIRECTORY = '/x'› ENGINE = InnoDB) */"},
 		{text: "CREATE TABLE t (id INT)‹ DATA› /*!50100‹ DIRECTORY='/x'› */ # DATA DIRECTORY='/y'\n"},
 		{text: "ALTER TABLE t ADD PARTITION (PARTITION p VALUES IN (1)‹ DATA DIRECTORY '/x'›, PARTITION q VALUES IN (2) (SUBPARTITION s‹ DATA DIRECTORY='/x'›))"},
-		{text: "ALTER TABLE t ENGINE=InnoDB DATA DIRECTORY='/x', ADD COLUMN c INT"}, // the server ignores it
+		{text: "ALTER TABLE t ENGINE=InnoDB DATA DIRECTORY='/x', ADD COLUMN c INT"}, // the server ignores the clause
 		{text: "CREATE TABLE t (data INT, `data` INT, INDEX directory (data), c VARCHAR(40) DEFAULT 'DATA DIRECTORY=''/x''' COMMENT ' DATA DIRECTORY=\\'/x\\'')"},
 		{text: "CREATE TABLE t (id INT /* DATA DIRECTORY='/x' */ DEFAULT 1--1)‹ DATA DIRECTORY='/x'› -- DATA DIRECTORY='/x'"},
 		{text: "/*My table's*/ CREATE TABLE t (id INT)‹ DATA DIRECTORY='/x'›"},

@@ -54,14 +54,14 @@ func (s Source) copyFiles(ctx context.Context, to io.Writer) error {
 // spare is the space for a server's logs and temporary tables.
 const spare = 256 << 20
 
-// HasRoom fails unless a volume has enough free space for the files of the backup.
+// HasRoom returns an error unless a volume has enough free space for the files of the backup.
 func (s Source) HasRoom(volume string) error {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(volume, &stat); err != nil {
 		return fmt.Errorf("read the free space of %s: %w", volume, err)
 	}
 	plain, _ := s.Backup.Totals()
-	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // of a volume
+	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // the size of a volume fits into int64
 	if need := plain + spare; free < need {
 		return contract.Errorf(contract.ReasonRefused, "backup %s needs %d MiB, but the volume has %d MiB of room: nothing was restored: raise storage.size", s.Backup.ID, need>>20, free>>20)
 	}
@@ -69,8 +69,8 @@ func (s Source) HasRoom(volume string) error {
 }
 
 // Readable refuses a server that cannot read the files of a backup. A newer server of the same major version can read
-// them, and so can the next series with long-term support. But MySQL 8.0 reads no files of a newer 8.0. (A dump can be
-// loaded by any newer server.)
+// them, and so can the next series with long-term support. But a MySQL 8.0 server cannot read the files of a newer 8.0
+// version. (A dump can be loaded by any newer server.)
 func Readable(b *manifest.Backup, p Programs) error {
 	from, _ := server.ParseVersion(b.Server.Version)
 	has := p.Version

@@ -79,7 +79,7 @@ func (c *Copy) nextBatch(ctx context.Context) (*spool, error) {
 	return s, c.place(s)
 }
 
-// unfit makes the error of an unusable log an ErrBeginAgain. It returns other errors unchanged.
+// unfit converts the error of an unusable log to an ErrBeginAgain. It returns other errors unchanged.
 func (c *Copy) unfit(err error) error {
 	reason := contract.ReasonOf(err)
 	if slices.Contains([]contract.Reason{contract.ReasonNotFound, contract.ReasonDamaged, contract.ReasonLoadFailed}, reason) {
@@ -213,7 +213,7 @@ func (c *Copy) prepare(conn *server.Conn, s *spool) error {
 	return c.save()
 }
 
-// filter makes the applier skip all schemas except the copied schemas and the schema mysql, which has the accounts.
+// filter makes the applier skip all schemas except the copied schemas and the schema mysql, which contains the accounts.
 func (c *Copy) filter(conn *server.Conn) error {
 	if len(c.only) == 0 {
 		return nil

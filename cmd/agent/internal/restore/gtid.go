@@ -64,8 +64,8 @@ func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, nil
 }
 
-// reachesByGTID fails unless the end time of the replay names exactly one state of the database. It also fails if the
-// timeline lacks an earlier transaction.
+// reachesByGTID returns an error unless exactly one state of the database belongs to the end time of the replay. It
+// also returns an error if the timeline lacks an earlier transaction.
 func (p *Plan) reachesByGTID() error {
 	head, at := p.timeline.Head, p.until.Time
 	over := head.Superseded
@@ -146,7 +146,7 @@ func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	return nil
 }
 
-// compare fails unless a segment has exactly the transactions in its manifest.
+// compare returns an error unless a segment contains exactly the transactions that its manifest lists.
 func (s *spool) compare(name string, segment manifest.Segment) error {
 	if !s.isByGTID() {
 		return nil
@@ -169,7 +169,7 @@ func (s *spool) cutPart() error {
 	return nil
 }
 
-// isExact fails unless the server has exactly the transactions of the copy and the replay.
+// isExact returns an error unless the server has exactly the transactions of the copy and the replay.
 func (s *spool) isExact(ctx context.Context, i *Instance) error {
 	has, err := i.Executed(ctx)
 	if err != nil {

@@ -75,7 +75,7 @@ type Instance struct {
 	// Lock is a file that the processes which write to Data inherit; nil for none.
 	Lock *os.File
 
-	user, password string // the account; before admit, root without a password
+	user, password string // the account of the connections; until admit sets it, root without a password
 
 	cmd    *exec.Cmd
 	folder string // folder of the socket, whose path must be short

@@ -30,7 +30,7 @@ type Source struct {
 	Progress func(contract.Progress)
 }
 
-// Opens fails unless the identities can decrypt all objects of the backup. It reads only the beginning of each object.
+// Opens returns an error unless the identities can decrypt all objects of the backup. It reads only the beginning of each object.
 func (s Source) Opens(ctx context.Context) error {
 	for _, o := range s.Backup.Objects {
 		_, done, err := s.open(ctx, o)
@@ -138,7 +138,7 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 }
 
 // session returns the first statements of the client's session. They set the empty SQL mode, as during the backup, and the time of the
-// backup. Without that time, the server would drop an event that was not due at the backup.
+// backup. Without that time, the server would drop an event that was not yet due when the backup was made.
 func (s Source) session(v server.Version) string {
 	at := s.Backup.Started
 	if !s.Backup.ServerTime.IsZero() {

@@ -30,12 +30,12 @@ type Plan struct {
 	source   Source
 	until    Until
 	timeline *binlog.Timeline
-	// base has the transactions in a copy of files; nil for a dump. executed has the transactions before the first segment.
+	// base holds the transactions in a copy of files; nil for a dump. executed holds the transactions before the first segment.
 	base, executed binlog.Set
 }
 
 // MakePlan returns the plan of a replay. It fails if the archive does not have every segment from the backup to the end of the replay. It
-// reads only manifests. If the end is a time, the plan may still need locate.
+// reads only manifests. If the end is a time and the plan is not by GTID, the caller must also call locate.
 func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,
@@ -52,7 +52,7 @@ func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, p.reaches()
 }
 
-// reaches fails unless the segments may extend to the end of the replay.
+// reaches returns an error if the segments cannot extend to the end of the replay.
 func (p *Plan) reaches() error {
 	segments, end := p.timeline.Segments, p.end()
 	switch {
@@ -102,7 +102,7 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 	return &s.later, nil
 }
 
-// opens fails unless the identities can decrypt the segments. It reads only the beginning of one segment for each set of keys.
+// opens returns an error unless the identities can decrypt the segments. It reads only the beginning of one segment for each set of keys.
 func (p *Plan) opens(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, segment := range slices.Concat(p.timeline.Earlier, p.timeline.Segments) {

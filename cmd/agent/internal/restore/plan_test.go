@@ -18,8 +18,8 @@ import (
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// stretch describes a segment, with all times in seconds after noon. from and to bound the commits. at has the times in
-// the events of its transactions. If to is 0, an older agent wrote the segment at the time archived.
+// stretch describes a segment, with all times in seconds after noon. from and to bound the commits. at lists the times
+// in the events of the segment's transactions. If to is 0, an older agent wrote the segment at the time archived.
 type stretch struct {
 	from, to, archived int
 	at                 []int

@@ -56,7 +56,7 @@ func (c *Copy) recover(ctx context.Context) error {
 	return c.stop(ctx)
 }
 
-// onlyTransactional fails if a table may have an incomplete transaction after a kill.
+// onlyTransactional returns an error if a table may have an incomplete transaction after a kill.
 func onlyTransactional(conn *server.Conn) error {
 	tables, err := conn.Tables()
 	if err != nil {

@@ -179,7 +179,7 @@ func (i *Instance) inZone(ctx context.Context, b *manifest.Backup) error {
 	return inZone(conn, b)
 }
 
-// inZone fails unless the started server has the backup's time zone.
+// inZone returns an error unless the started server has the backup's time zone.
 func inZone(conn *server.Conn, b *manifest.Backup) error {
 	zone := b.Server.Zone
 	if zone == nil {

@@ -40,7 +40,7 @@ type spool struct {
 	present manifest.Segment
 	count   int64
 	last    time.Time
-	// prepared has the XA transactions that were prepared before the replay and end in it. The replay begins with them.
+	// prepared holds the XA transactions that were prepared before the replay and end in it. The replay begins with them.
 	prepared prepared
 	// The replay starts at the offset from in the relay log with the index first. shift is the offset of an event in
 	// the first relay log minus its offset in the binary log.
@@ -50,11 +50,11 @@ type spool struct {
 	copying *following
 	// later describes the part of the archive after the end of the replay.
 	later contract.Later
-	// events has the replay's statements that concern events.
+	// events holds the replay's statements that concern events.
 	events []eventStatement
-	// The following fields are for a timeline by GTID. executed has the transactions up to the end of the replay. all
-	// has the transactions of all segments that were read. id is the GTID of the current transaction. whole is the end
-	// of the last complete transaction in the relay log.
+	// The following fields are for a timeline by GTID. executed holds the transactions up to the end of the replay. all
+	// holds the transactions of all segments that were read. id is the GTID of the current transaction. whole is the
+	// end of the last complete transaction in the relay log.
 	executed, all binlog.Set
 	id            string
 	whole         uint64
@@ -157,7 +157,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 
 // next begins the relay log for a file of the binary log.
 func (s *spool) next(file string) error {
-	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // the backup's position is the end of this file, so event has not begun the replay
+	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // the backup's position is the end of this file, so s.event has not begun the replay
 		if err := s.begin(at.Offset); err != nil {
 			return err
 		}

@@ -24,14 +24,14 @@ const (
 	large = 50_000
 )
 
-// contents has the objects of a server, and sums over their rows.
+// contents holds the objects of a server, and sums over the rows of its tables.
 type contents struct {
 	objects map[string]string // definitions by name
 	sums    map[string]string // by table or sequence
 	total   int64             // number of rows
 }
 
-// sum has the number of rows of a part, and the sum of the rows' hashes.
+// sum holds the number of rows of a part, and the sum of the rows' hashes.
 type sum struct {
 	rows   int64
 	hashes big.Int

@@ -222,7 +222,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	out.Position = s.Backup.Position
 	rows := s.Backup.Tables
 	if plan != nil && plan.Transactions() {
-		// The manifest has the numbers of rows at the backup's position, not at the end of the replay.
+		// The manifest contains the numbers of rows at the backup's position, not at the end of the replay.
 		if err := check(ctx, i, s, rows, &out); err != nil {
 			return out, err
 		}

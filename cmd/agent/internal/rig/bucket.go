@@ -144,7 +144,7 @@ func (b *Bucket) Damage(t testing.TB, name string) {
 	}
 }
 
-// Sometimes selects one of the faults for each request, with this probability.
+// Sometimes returns a function that selects one of the faults for a request with this probability, and otherwise None.
 func Sometimes(random *rand.Rand, probability float64, faults ...Fault) func(*http.Request) Fault {
 	return func(*http.Request) Fault {
 		if random.Float64() < probability {

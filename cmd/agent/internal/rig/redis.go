@@ -60,7 +60,7 @@ func (s *RedisServer) settings() string {
 }
 
 // Up starts the server's process and waits until the process has read its data. If the port is in use, Up selects another port. A restarted
-// server may also get another port: nodes gossip their addresses.
+// server may also get another port: the nodes exchange their addresses.
 func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {
@@ -140,7 +140,7 @@ func (s *RedisServer) Freeze() (thaw func()) {
 // Address returns the server's HOST:PORT.
 func (s *RedisServer) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.Port) }
 
-// Must fails the test unless a command succeeds. It returns the answer as text.
+// Must runs a command and returns the answer as text. If the command fails, Must makes the test fail.
 func (s *RedisServer) Must(words ...any) string {
 	s.T.Helper()
 	answer, err := s.Do(context.Background(), words...).Result()
@@ -244,7 +244,7 @@ func (c *RedisCluster) Meet() {
 	c.AwaitWell()
 }
 
-// AwaitWell waits until each server reports that the cluster is well.
+// AwaitWell waits until each server reports the state ok and knows all servers.
 func (c *RedisCluster) AwaitWell() {
 	c.T.Helper()
 	all := c.All()

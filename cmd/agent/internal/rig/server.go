@@ -28,17 +28,17 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Password has characters that are special in configuration files and shells.
+// Password contains characters that are special in configuration files and shells.
 const Password = `p"w'\ #1$`
 
-// Account makes backups. ArchiveAccount follows the binary log.
+// Account makes backups. ArchiveAccount archives the binary log.
 const (
 	Account        = "d3os_backup"
 	ArchiveAccount = "d3os_archive"
 )
 
 // Long skips a test in `make test` (go test -short). `make verify` runs the test, which takes seconds of processor time or depends on the
-// clock. A shorter test of its package covers the same code.
+// clock. A shorter test of the same package covers the same code.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -65,8 +65,8 @@ func UntilWithin(t testing.TB, patience time.Duration, what string, condition fu
 	}
 }
 
-// Promptly fails a test of `make verify` if more time has passed than promised. In `make test` it checks nothing, because the machine may
-// be busy.
+// Promptly makes a test of `make verify` fail if more time than promised has passed. In `make test` it checks nothing, because the
+// machine may be busy.
 func Promptly(t testing.TB, began time.Time, promised time.Duration, what string) {
 	t.Helper()
 	if took := time.Since(began); took > promised && !testing.Short() {
@@ -77,7 +77,7 @@ func Promptly(t testing.TB, began time.Time, promised time.Duration, what string
 // Full reports whether the long forms of tests are selected (make verify FORM=long).
 func Full() bool { return os.Getenv("BACKUP_TESTS") == "full" }
 
-// Seeds returns the number of seeds for a test: the second number in the full form, or BACKUP_SEEDS.
+// Seeds returns the number of seeds for a test: BACKUP_SEEDS if it is set; otherwise full in the full form, and short in other forms.
 func Seeds(short, full int) int {
 	n := 0
 	if _, err := fmt.Sscan(os.Getenv("BACKUP_SEEDS"), &n); err == nil && n > 0 {
@@ -345,7 +345,7 @@ func (s *Server) Root() server.Options { return server.Options{Address: s.socket
 // Options returns the options for a connection as the agent that makes backups.
 func (s *Server) Options() server.Options { return s.as(Account) }
 
-// ArchiveOptions returns the options for a connection as the agent that follows the binary log.
+// ArchiveOptions returns the options for a connection as the agent that archives the binary log.
 func (s *Server) ArchiveOptions() server.Options { return s.as(ArchiveAccount) }
 
 func (s *Server) as(account string) server.Options {

@@ -45,8 +45,8 @@ func LoadDump(t testing.TB, flavour, dump string) time.Duration {
 	return took
 }
 
-// Ratio fails if the agent is slower than a given fraction of the speed by hand. It compares the best runs, because the machine may
-// sometimes be busy.
+// Ratio makes the test fail if the agent's speed is below the fraction least of the speed by hand. It compares the best runs,
+// because the machine may sometimes be busy.
 func Ratio(t testing.TB, what string, least float64, byHand, byAgent []time.Duration) {
 	t.Helper()
 	hand, agent := slices.Min(byHand), slices.Min(byAgent)

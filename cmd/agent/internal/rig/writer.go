@@ -48,8 +48,8 @@ func (s *Server) Tables() {
 		"INSERT INTO `od``d name`.`t;--' (x) VALUES` VALUES (1, 'it''s; (a) \\\\'), (2, '\\n-- Dump completed\\n'), (3, '\"''`),(')")
 }
 
-// Write starts writers: each transaction writes to two tables, and changes or removes older rows at times. A pause before each transaction
-// lets other processes use the machine.
+// Write starts writers: each transaction writes to two tables, and sometimes changes or removes older rows. A pause before each
+// transaction lets other processes use the machine.
 func (s *Server) Write(seed int64, writers int, pause ...time.Duration) *Load {
 	seed = chance.Seed(s.T, seed)
 	ctx, cancel := context.WithCancel(context.Background())

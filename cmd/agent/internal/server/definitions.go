@@ -13,8 +13,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// definitions are the queries for all objects except tables and accounts. A row has kind, schema, name, and a text that changes with the
-// definition. The time of the last change is not sufficient, because it has whole seconds.
+// definitions are the queries for all objects except tables and accounts. A row consists of kind, schema, name, and a text that changes
+// with the definition. The time of the last change is not sufficient, because the server stores it in whole seconds.
 var definitions = []string{
 	"SELECT 'schema', SCHEMA_NAME, '', CONCAT_WS(' ', DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME) FROM information_schema.SCHEMATA",
 	"SELECT 'view', TABLE_SCHEMA, TABLE_NAME, SHA2(CONCAT_WS(' ', VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.VIEWS",

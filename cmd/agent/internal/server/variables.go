@@ -27,8 +27,8 @@ const TimeZone = "time_zone"
 // PageSize is the name of a variable. A server with a smaller page size may refuse rows.
 const PageSize = "innodb_page_size"
 
-// Variables has the global variables that affect how a server stores, compares, reads or indexes data. A backup's manifest has all of them
-// that the server has.
+// Variables lists the global variables that affect how a server stores, compares, reads or indexes data. A backup's manifest contains
+// each of them that the server has.
 var Variables = map[string]Use{
 	"lower_case_table_names": Needed, PageSize: Compared,
 	// Variables that affect the objects that a statement creates.
@@ -100,8 +100,8 @@ func ZoneMoments() []int64 {
 	return moments
 }
 
-// ZoneOffsets lists the offsets of a time zone from UTC at ZoneMoments. It has each time at which the offset changes, with the new offset:
-// "86400:28800".
+// ZoneOffsets lists the offsets of a time zone from UTC at ZoneMoments. The list contains each time at which the offset changes, with the
+// new offset: "86400:28800".
 func ZoneOffsets(at func(moment int64) int64) string {
 	var text []string
 	last := int64(-1 << 62)

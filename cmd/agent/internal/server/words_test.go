@@ -5,7 +5,7 @@ package server
 
 import "testing"
 
-// Each engine counts as one with rows elsewhere, unless a dump is known to have its rows.
+// Each engine counts as an engine with rows elsewhere, unless a dump is known to contain its rows.
 func TestTablesWithRowsElsewhere(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[string]bool{

@@ -188,7 +188,7 @@ func (f *Folder) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return f.SweepIf(ctx, prefix, func(string) bool { return true })
 }
 
-// SweepIf removes the partial files for whose names may returns true, and folders without files.
+// SweepIf removes folders without files, and each partial file for whose name the function may returns true.
 func (f *Folder) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	var names []string
 	err := f.walk(ctx, prefix, func(name string, entry fs.DirEntry) error {

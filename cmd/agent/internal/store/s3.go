@@ -34,7 +34,7 @@ type S3Options struct {
 	Region string
 	// PathStyle puts the bucket into the path, not into the host name.
 	PathStyle bool
-	// CA has PEM certificates that are trusted in addition to the system's.
+	// CA contains PEM certificates that are trusted in addition to the system's certificates.
 	CA []byte
 	// AccessKey, SecretKey and Token are the credentials.
 	AccessKey, SecretKey, Token string
@@ -98,7 +98,7 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
 	defer cancel()
-	// A list request needs no further right. It detects a wrong name, wrong credentials and an unreachable store.
+	// A list request needs no further right. It detects a wrong bucket name, wrong credentials, and an unreachable store.
 	first, ok := <-s.client.Client.ListObjects(ctx, o.Bucket, minio.ListObjectsOptions{Prefix: o.Prefix, Recursive: true, MaxKeys: 1})
 	if ok && first.Err != nil {
 		return nil, s.error("list the objects", "", first.Err)
@@ -116,7 +116,8 @@ func (o S3Options) credentials() *credentials.Credentials {
 	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token)
 }
 
-// given fails if the pod's service account gets no credentials. Otherwise the first request would fail with an error that names the store.
+// given returns an error if the pod's service account gets no credentials. Otherwise the first request would fail with an error that names
+// the store.
 func given(creds *credentials.Credentials, transport http.RoundTripper) error {
 	_, err := creds.GetWithContext(&credentials.CredContext{Client: &http.Client{Transport: transport, Timeout: 30 * time.Second}})
 	var unreachable *url.Error
@@ -260,7 +261,7 @@ func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return s.SweepIf(ctx, prefix, func(string) bool { return true })
 }
 
-// SweepIf aborts the uploads of objects for whose names may returns true.
+// SweepIf aborts the uploads of objects for whose names the function may returns true.
 func (s *S3) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

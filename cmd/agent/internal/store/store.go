@@ -45,7 +45,7 @@ type Store interface {
 	Delete(ctx context.Context, name string) error
 	// Sweep removes the leftovers of interrupted Puts under a prefix, and returns the names of their objects.
 	Sweep(ctx context.Context, prefix string) ([]string, error)
-	// SweepIf acts like Sweep, but only on the objects for whose names may returns true.
+	// SweepIf acts like Sweep, but only on the objects for whose names the function may returns true.
 	SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error)
 	// String names the store in messages, without secrets.
 	String() string

@@ -72,7 +72,7 @@ func TestTwoWriters(t *testing.T) {
 	assert.Equal(t, reason, contract.Reason(""), "the former writer takes the role after a user has deleted the claim")
 }
 
-// Without a name, two processes cannot have the same role at the same time.
+// If the writers have no names, two processes cannot have the same role at the same time.
 func TestWritersWithoutNames(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)

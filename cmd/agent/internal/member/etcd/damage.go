@@ -34,7 +34,7 @@ var errEnd = errors.New("the end of the log")
 // Inspect returns the evidence of damage to the write-ahead log, "" for none, and the end of the log. A record has a checksum of all
 // records before it. If a checksum is wrong, etcd does not start. If the length of a record is wrong, etcd mistakes the record for the
 // incomplete last record after a power failure. etcd then truncates the log there, and votes without records that it had acknowledged.
-// After a real power failure, the places that were not written have zeros.
+// After a real power failure, the places that were not written contain zeros.
 func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil {

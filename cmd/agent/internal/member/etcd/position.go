@@ -63,7 +63,8 @@ func (*Server) Follow(folder string) func() (agreed, last member.Position) {
 			return track.agreed, track.last
 		}
 		if latest := logs[len(logs)-1]; latest != file {
-			// Last records of the previous file may be missing: the agent's next start reads them, or entries of this file replace them.
+			// The last records of the previous file may not have been read: the agent's next start reads them, or entries of this file
+			// replace them.
 			file, at, sum = latest, 0, 0
 		}
 		at, sum = track.readFrom(file, at, sum)

@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
-// Data reads the identity of the data in a folder. etcd uses the data in a folder only if it has a write-ahead log. Without a log, etcd
-// creates new data, regardless of other files in the folder.
+// Data reads the identity of the data in a folder. etcd uses the data in a folder only if the folder has a write-ahead log. Without a
+// log, etcd creates new data, regardless of other files in the folder.
 func (*Server) Data(folder string) member.Data {
 	entries, err := os.ReadDir(filepath.Join(folder, "member"))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -90,7 +90,7 @@ func readIdentity(file string) (member.Identity, error) {
 // formatID formats an ID as etcd does.
 func formatID(id uint64) string { return strconv.FormatUint(id, 16) }
 
-// readFrame returns the next record. The highest byte of the length has the size of the padding.
+// readFrame returns the next record. The highest byte of the length contains the size of the padding.
 func readFrame(r io.Reader) ([]byte, error) {
 	var length uint64
 	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {

@@ -15,9 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// passwordOf returns the password of a member's account, for the member's server with a UUID. After a member was
-// recreated, its old server may still run. That server has another UUID, so it cannot log in. The password has 32
-// characters, the maximum for replication. Its first characters satisfy password validation components.
+// passwordOf returns the password of a member's account for one server of the member. server is the server's UUID.
+// After a member was recreated, its old server may still run. That server has another UUID, so it cannot log in. The
+// password has 32 characters, the maximum for replication. Its first characters satisfy password validation components.
 func passwordOf(password, server string) string {
 	if server == "" {
 		return password
@@ -74,7 +74,7 @@ func (m *Member) hasAdmitted(ordinal int, server string) bool {
 func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 	alter := "ALTER USER " + Account(ordinal)
 	statements := []string{alter + " ACCOUNT UNLOCK"}
-	if !m.hasAdmitted(ordinal, id) { // a restarted primary sets the same password again, which the user's settings may not allow
+	if !m.hasAdmitted(ordinal, id) { // after a restart, the primary sets the same password again: the first statement permits this
 		statements = []string{alter + " PASSWORD EXPIRE NEVER PASSWORD HISTORY 0 PASSWORD REUSE INTERVAL 0 DAY",
 			alter + " IDENTIFIED BY " + server.Literal(passwordOf(m.Password, id)) + " ACCOUNT UNLOCK"}
 	}

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// pinged is the parameter of a ping. It has the UUID of the server that the voter follows.
+// pinged is the parameter of a ping. Its value is the UUID of the server that the voter follows.
 const pinged = "server"
 
 // PingPath returns the path of a ping to a server.
@@ -46,7 +46,7 @@ type Orders interface {
 
 // API serves GET /state, GET /events, GET /ping, and POST /promise, /follow, /serve, /heartbeat and /demote.
 type API struct {
-	// Member returns the report and, while a server runs, the Member that executes its orders. Report.Instance belongs to that Member.
+	// Member returns the report and, while a server runs, the Member that executes orders. Report.Instance belongs to that Member.
 	Member func() (mysqlmember.Report, Orders)
 	// Heard is called for each request of the operator, and for each ping of a voter that follows this server.
 	Heard func(operator bool)

@@ -26,8 +26,8 @@ func TestCheckTLS(t *testing.T) {
 	assert.ErrorContains(t, CheckTLS(folder, time.Now()), "is not valid at this time")
 }
 
-// A primary writes rows to prove that a voter follows it, while neither a voter nor the operator reaches it. It does so
-// before the time after which it would be killed, and in no other case.
+// While neither a voter nor the operator reaches a primary, the primary writes rows to prove that a voter follows it.
+// It begins before it would be killed. In no other case does it write such rows.
 func TestMustProve(t *testing.T) {
 	t.Parallel()
 	primary := mysqlmember.State{Role: mysqlmember.RolePrimary, Demands: 1}

@@ -14,6 +14,6 @@
 //	Demote    as the primary: become read-only if no commit waits, promise the next epoch, and end
 //	Heartbeat as the primary: write a row; its acknowledgement also acknowledges all earlier commits
 //
-// Each order has an epoch and a revision of the operator's record. The volume stores the highest ones before an order has an effect. Older
-// orders are refused.
+// Each order has an epoch and a revision of the operator's record. Before an order has an effect, the agent stores the highest epoch and
+// revision on the volume. It refuses older orders.
 package mysql

@@ -14,11 +14,11 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Facts about the real server on which the design depends. If a test fails with a new version, the design does not work for that version.
+// The design depends on these facts about the real server. If a test fails with a new version, the design does not work for that version.
 
 // F1: without an acknowledgement, a commit waits and is invisible to other sessions. F3: after KILL, the client gets no OK for the commit;
-// after SIGTERM, the client may get an OK. F4: super_read_only waits for the commit. F5: a kill commits the transaction. The log's end
-// includes waiting commits; executed GTIDs do not.
+// after SIGTERM, the client may get an OK. F4: super_read_only waits for the commit. F5: after a kill, the next start commits the
+// transaction. The log's end includes waiting commits; executed GTIDs do not.
 func TestCommitsWait(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
@@ -53,7 +53,7 @@ func TestCommitsWait(t *testing.T) {
 	select {
 	case err := <-demoted:
 		t.Errorf("super_read_only did not wait: %v", err)
-	case <-time.After(time.Second): // on a busy machine the test passes too early, but it never fails
+	case <-time.After(time.Second): // on a busy machine the test may miss an error, but it never fails without one
 	}
 
 	_, second := p.insert(t, 2)
@@ -90,9 +90,9 @@ func TestCommitsWait(t *testing.T) {
 	assert.Equal(t, p.rows(), "1 7")
 }
 
-// F8: while semi-sync is on as a source, a replica's applier waits for acknowledgements of that replica's own replicas. F9: a replica that
-// does not acknowledge may show a row before the primary's commit is acknowledged. F7: after a kill, no unapplied transaction of the relay
-// log is lost.
+// F8: while a replica has semi-sync on for the role of a source, its applier waits for acknowledgements of its own replicas. F9: a replica
+// that does not acknowledge may show a row before the primary's commit is acknowledged. F7: after a kill, no unapplied transaction of the
+// relay log is lost.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)

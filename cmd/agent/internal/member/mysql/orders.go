@@ -87,7 +87,8 @@ func isAt(s, other mysqlmember.Source) bool {
 	return s == other
 }
 
-// CreateAccounts creates the accounts for replication, for copies and for the archive. Only new data needs this: copies have the accounts.
+// CreateAccounts creates the accounts for replication, for copies and for the archive. Only new data needs this: copies already contain the
+// accounts.
 func (m *Member) CreateAccounts(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
 		password := " IDENTIFIED BY " + server.Literal(m.Password)
@@ -155,8 +156,8 @@ func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmemb
 	})
 }
 
-// receive makes a server without a receiver and an applier receive from a source. enabled is the statement that turns acknowledgements on
-// or off.
+// receive makes a server receive from a source. The server must run neither a receiver nor an applier. enabled is the statement that
+// turns acknowledgements on or off.
 func (m *Member) receive(c *server.Conn, from mysqlmember.Source, acknowledge bool, enabled string) error {
 	password := m.Password
 	if from.Personal {
@@ -185,7 +186,7 @@ func (m *Member) Resume(ctx context.Context) error {
 		return nil
 	}
 	err := m.session(ctx, drained)
-	if contract.ReasonOf(err) == contract.ReasonBusy { // drained has started the applier
+	if contract.ReasonOf(err) == contract.ReasonBusy { // the function drained has started the applier
 		return nil
 	}
 	return wrap(err, "resume the applier")
@@ -195,7 +196,7 @@ func (m *Member) Resume(ctx context.Context) error {
 const mostReserved = 20
 
 // Reserve limits the connections of each account, so that clients leave some connections for the agents. A server without a free connection
-// would not answer its agent, and the operator would count the server as lost. A lower limit of a user is kept.
+// would not answer its agent, and the operator would count the server as lost. If the user has set a lower limit, Reserve keeps it.
 func (m *Member) Reserve(ctx context.Context) error {
 	err := m.session(ctx, func(c *server.Conn) error {
 		var all, limit int
@@ -273,8 +274,8 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 }
 
 // Serve sets the number of acknowledgements that the primary demands, and the members whose connections it refuses. If an order refuses a
-// voter, no later order of the same revision admits this voter: the later order may be a delayed one. servers has the UUIDs of servers that
-// log in with a separate password, by member. Serve also makes a read-only primary writable, for example after a failed demotion.
+// voter, no later order of the same revision admits this voter: the later order may be a delayed one. servers maps members to the UUIDs of
+// their servers that log in with a separate password. Serve also makes a read-only primary writable, for example after a failed demotion.
 func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 || m.unfinished {
@@ -437,7 +438,7 @@ func receives(status map[string]string) bool {
 	return status != nil && status["Replica_IO_Running"] != "No"
 }
 
-// drained fails with Busy if the relay log has transactions that are not applied. In that case, it starts the applier.
+// drained returns a Busy error if the relay log has transactions that are not applied. In that case, it starts the applier.
 func drained(c *server.Conn) error {
 	row, err := c.Named("SHOW REPLICA STATUS")
 	if err != nil || row == nil {

@@ -40,7 +40,7 @@ func TestOtherServerAtTheAddress(t *testing.T) {
 	assert.Equal(t, receiver(), before, "it connects again although it follows")
 
 	p.s.Kill()
-	assert.NilError(t, os.Remove(filepath.Join(p.s.Data, "auto.cnf"))) // makes the next start another server
+	assert.NilError(t, os.Remove(filepath.Join(p.s.Data, "auto.cnf"))) // after the next start, the server has another UUID
 	p.again()
 	o = mysqlmember.Order{Epoch: 1, Revision: 2}
 	other := lead(o)

@@ -63,7 +63,7 @@ func (m *Member) State(ctx context.Context) (mysqlmember.State, error) {
 	return s, err
 }
 
-// replica sets the fields of the state that SHOW REPLICA STATUS has.
+// replica sets the fields of the state that describe a replica. row is the result of SHOW REPLICA STATUS.
 func (m *Member) replica(s *mysqlmember.State, row map[string]string) {
 	s.Received = strings.Trim(s.Executed+","+strings.ReplaceAll(row["Retrieved_Gtid_Set"], "\n", ""), ",")
 	if s.Connected = row["Replica_IO_Running"] == "Yes"; s.Connected {

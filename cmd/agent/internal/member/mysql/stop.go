@@ -28,7 +28,7 @@ const (
 	demotion = 2 * time.Second
 )
 
-// Silence has the times since a voter, the operator and the agent last reached a primary.
+// Silence holds the times since a voter, the operator and the agent last reached a primary.
 type Silence struct{ Voter, Operator, Agent time.Duration }
 
 // MustKill returns the reason why a server must be killed immediately, or "". SIGTERM would make the server acknowledge the waiting
@@ -126,7 +126,7 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 	return nil
 }
 
-// writable reverts quiet: it makes the primary writable again.
+// writable makes the primary writable again, after quiet made it read-only.
 func (m *Member) writable(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
 		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "make the primary writable again")

@@ -156,7 +156,7 @@ func (t *trailer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// verify fails unless the received bytes are a complete snapshot: pages of at least 512 bytes, followed by the hash.
+// verify returns an error unless the received bytes are a complete snapshot: pages of at least 512 bytes, followed by the hash.
 func (t *trailer) verify() error {
 	if t.n%512 != sha256.Size {
 		return fmt.Errorf("the member sent %d bytes, which are not a snapshot followed by its hash", t.n)

@@ -40,7 +40,8 @@ func (t Target) IsTaken() (bool, error) {
 	return !free, err
 }
 
-// IsRestored reports whether the volume has restored data that no member has used yet. If so, it allows the member to use the data.
+// IsRestored reports whether the volume has restored data that no member has used yet. If so, IsRestored also allows the member to use the
+// data.
 func (t Target) IsRestored() (bool, error) {
 	if _, err := os.Stat(member.Restored(t.Volume)); err != nil {
 		return false, nil //nolint:nilerr // the restore creates the data again
@@ -109,7 +110,7 @@ type program struct {
 	raises bool
 }
 
-// findProgram fails unless the image can read the backup: etcd does not start on the data of a newer etcd.
+// findProgram returns an error unless the image can read the backup: etcd does not start on the data of a newer etcd.
 func findProgram(ctx context.Context, s restore.Source) (program, error) {
 	b := s.Backup
 	if b.Server.Flavour != Flavour || len(b.Objects) != 1 {

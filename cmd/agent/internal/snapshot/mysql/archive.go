@@ -33,13 +33,14 @@ type Archive struct {
 	Keys []string
 	// Source identifies the data, and Writer the resource. Epochs are compared only between primaries of the same Writer.
 	Source, Writer string
-	// Interval limits the age of transactions that are not archived yet. A segment of MaxBytes and a file of MaxFile end earlier.
+	// Interval limits the age of transactions that are not archived yet. A segment ends earlier if it reaches MaxBytes, and a file if it
+	// reaches MaxFile.
 	Interval          time.Duration
 	MaxBytes, MaxFile int
 	// Archived is called with each new head of the archive; it may be nil.
 	Archived func(manifest.Head)
-	// Unproven archives every transaction of the primary without proof. Tests use it to show that a failover loses archived transactions
-	// without the proof.
+	// Unproven makes the archive store every transaction of the primary without proof. Tests use it to show that a failover loses
+	// archived transactions without the proof.
 	Unproven bool
 }
 
@@ -51,7 +52,7 @@ type follower struct {
 	Archive
 	head   manifest.Head
 	newest string // name of the newest timeline in the store
-	// have has the transactions before the timeline, in the timeline and in the buffer.
+	// have is the set of the transactions before the timeline, in the timeline and in the buffer.
 	have binlog.Set
 	last *contract.Position // end of the last segment; nil before the first
 	// latest is the latest commit time of earlier transactions. high is the later of latest and the last time that the archive has reached.

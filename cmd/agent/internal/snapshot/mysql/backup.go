@@ -150,7 +150,7 @@ func (r *Run) instance(folder string) *restore.Instance {
 	return &restore.Instance{Programs: r.Programs, Data: folder, More: slices.Concat(r.Arguments, clone.Scratch)}
 }
 
-// caughtUp waits until the donor has every transaction that the primary had.
+// caughtUp waits until the donor has every transaction in had, the transactions that the primary had at the start.
 func (r *Run) caughtUp(ctx context.Context, c *server.Conn, had string) error {
 	return r.until(ctx, contract.ReasonServerUnreachable, fmt.Sprintf("member %d has all transactions that the primary had", r.donor.ordinal), func() (bool, error) {
 		answer, err := r.ask(ctx, r.donor.ordinal, mysqlmember.PathState)
@@ -193,7 +193,7 @@ func contains(c *server.Conn, all, some string) (bool, error) {
 	return is == "1", nil
 }
 
-// check fails if a copy is incomplete, or has a transaction that a failover may lose. It completes the manifest.
+// check returns an error if a copy is incomplete, or has a transaction that a failover may lose. It completes the manifest.
 func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest.Backup) error {
 	row, err := c.Named("SELECT STATE, BINLOG_FILE, BINLOG_POSITION FROM performance_schema.clone_status")
 	if err != nil {
@@ -229,12 +229,12 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 	} else if len(missing) > 0 {
 		m.Warnings = append(m.Warnings, "the primary had no event of these names, so these events stay disabled: "+brief(missing))
 	}
-	return c.Do("RESET REPLICA ALL") // the file has the replication password
+	return c.Do("RESET REPLICA ALL") // otherwise a file of the copy would contain the replication password
 }
 
 // survives waits until the primary has all transactions of the copy, and returns the primary's events. If the primary fails over during the
 // wait, the new primary must also have these transactions. If the new primary never gets these transactions, the database has lost them,
-// and survives fails.
+// and survives returns an error.
 func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysqlmember.Event, err error) {
 	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
 		members, _ := r.look(ctx) // a member that does not answer is not a primary

@@ -127,8 +127,8 @@ func votersOf(members []member, primary member) (voters []member) {
 	return voters
 }
 
-// donorOf returns the member to copy: the voter with the least lag, or a primary without other members. Voters have all acknowledged
-// transactions, and no transaction that can be lost.
+// donorOf returns the member to copy: the voter with the least lag, or a primary without other members. A voter has every
+// acknowledged transaction, and no transaction that can be lost.
 func donorOf(members []member) (donor, primary member, err error) {
 	if primary, err = primaryOf(members); err != nil {
 		return donor, primary, err

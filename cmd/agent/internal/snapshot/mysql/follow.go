@@ -159,7 +159,7 @@ func (f *follower) take(ctx context.Context, raw []byte) error {
 	if e.Next != "" && e.Next != f.at.File {
 		f.at = mysqlmember.Position{File: e.Next, Offset: binlog.FirstOffset}
 	} else {
-		f.at.Offset = max(f.at.Offset, binlog.EndOf(raw)) // a heartbeat has the end of skipped events
+		f.at.Offset = max(f.at.Offset, binlog.EndOf(raw)) // a heartbeat reports the end of skipped events
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type replayed struct {
 	plan     *restore.Plan // nil for no replay
 }
 
-// prepare fails before anything is written if the replay cannot reach its end.
+// prepare plans the replay. It returns an error if the replay cannot reach its end. The caller calls it before it writes anything.
 func (r *replayed) prepare(ctx context.Context, until *restore.Until, isScratch bool) (err error) {
 	if until != nil {
 		if r.plan, err = restore.PlanFor(ctx, r.source, *until); err != nil {
@@ -90,7 +90,7 @@ func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outco
 	return i.Stop(ctx)
 }
 
-// begins fails unless the files have exactly the transactions in the backup's manifest.
+// begins returns an error unless the files contain exactly the transactions that the backup's manifest lists.
 func (r *replayed) begins(ctx context.Context, i *restore.Instance) error {
 	has, err := i.Executed(ctx)
 	if err != nil {

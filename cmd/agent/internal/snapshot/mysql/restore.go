@@ -51,7 +51,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 	}
 	at("fetched")
 	if r.plan != nil {
-		r.lock = lock // servers inherit the lock: one that outlives this process blocks the next restore
+		r.lock = lock // servers inherit the lock: a server that outlives this process blocks the next restore
 		if err := r.replay(ctx, v.Restoring(), &out, nil); err != nil {
 			return out, errors.Join(err, os.RemoveAll(v.Restoring()))
 		}

@@ -17,7 +17,7 @@ import (
 const firstFile = "archive.000001"
 
 // next ends the file, and begins another one with the format description of the member's log. A file may end with an incomplete
-// transaction. In that case, the next file has the complete transaction.
+// transaction. In that case, the next file contains the complete transaction.
 func (f *follower) next(ctx context.Context) error {
 	f.isNew = false
 	name := firstFile

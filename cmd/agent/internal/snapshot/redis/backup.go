@@ -23,10 +23,10 @@ const mostTries = 3
 // errChanged reports that the shards' copies are inconsistent with each other.
 var errChanged = errors.New("slots were moved, or a server got another master, while the shards were copied")
 
-// Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each file has every write to its
-// shard that was acknowledged before the backup began, and some later writes. All keys are in the files, because Backup
-// verifies that no slot moved and no master changed between the first copy and the last. It fails with Busy if slots do
-// not stop moving. It returns the manifest, and the leftovers of earlier runs that it removed.
+// Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each file contains every write to
+// its shard that was acknowledged before the backup began, and some later writes. All keys are in the files, because
+// Backup verifies that no slot moved and no master changed between the first copy and the last. It fails with Busy if
+// slots do not stop moving. It returns the manifest, and the leftovers of earlier runs that it removed.
 func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, []string, error) {
 	program, err := server.Find("redis-cli")
 	if err != nil {
@@ -114,14 +114,14 @@ func (b *backup) shard(ctx context.Context, i int) error {
 		return err
 	}
 	if version := said.info["redis_version"]; snapshot.Series(version) >= snapshot.Series(m.Server.Version) {
-		m.Server.Version = version // the newest version: an older server may be unable to read its file
+		m.Server.Version = version // the newest version: an older server may be unable to read the file of a newer one
 	}
 	m.Shards = append(m.Shards, manifest.Shard{Slots: of.master.slots.String(), Keys: said.keys})
 	m.Objects = append(m.Objects, stored)
 	return nil
 }
 
-// because returns errChanged if a change of the cluster is the cause of err: a server aborts a transfer when its master changes.
+// because(err) returns errChanged if a change of the cluster is the cause of err: a server aborts a transfer when its master changes.
 func (b *backup) because(ctx context.Context, err error) error {
 	reason := contract.ReasonOf(err)
 	if ctx.Err() != nil || reason != contract.ReasonDumpFailed && reason != contract.ReasonServerUnreachable {

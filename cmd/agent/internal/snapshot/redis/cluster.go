@@ -38,12 +38,12 @@ type servers struct {
 	Cluster
 	mu      sync.Mutex
 	clients map[string]*redis.Client // by address
-	known   []string                 // the servers that answered when the cluster was last at rest
+	known   []string                 // the servers that answered when look last succeeded
 
-	patience time.Duration // maximum wait until the slots are at rest
+	patience time.Duration // maximum wait until no slot is moving
 }
 
-// silence turns the client's log off, because the result has all failures.
+// silence turns the client's log off, because the result reports all failures.
 var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 
 type silent struct{}

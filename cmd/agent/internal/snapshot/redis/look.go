@@ -12,19 +12,19 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// The maximum time until the slots of a cluster are at rest, and the interval of the queries.
+// The maximum time until no slot of a cluster is moving, and the interval of the queries.
 const (
 	restTime = time.Minute
 	pause    = 200 * time.Millisecond
 )
 
-// layout is the state of a cluster at rest: the owners of slots, and the answer of each server.
+// layout is the state of a cluster without moving slots: the owners of slots, and the answer of each server.
 type layout struct {
 	shards  []shard
 	answers map[string]answer // by node ID
 }
 
-// atRest returns the layout of the cluster when all reachable servers agree on it.
+// atRest waits until no slot is moving and all reachable servers agree on the layout of the cluster. Then it returns the layout.
 func (s *servers) atRest(ctx context.Context) (*layout, error) {
 	for end := time.Now().Add(s.patience); ; {
 		found, err := s.look(ctx)
@@ -90,7 +90,7 @@ func (s *servers) remember(l *layout) {
 	}
 }
 
-// first queries the server at the given address. If that server does not answer, it queries the known servers.
+// first returns the answer of the server at s.Server. If that server cannot be reached, it returns the answer of a known server.
 func (s *servers) first(ctx context.Context) (answer, error) {
 	a, err := s.ask(ctx, s.Server)
 	for _, address := range s.known {

@@ -50,7 +50,7 @@ func parseSlots(text string) (slots, error) {
 	return all, nil
 }
 
-// checkSlots fails unless each slot is in exactly one of the parts.
+// checkSlots returns an error unless each slot is in exactly one of the parts.
 func checkSlots(parts ...slots) error {
 	all := slices.Concat(parts...)
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })

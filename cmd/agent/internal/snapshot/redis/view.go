@@ -138,7 +138,8 @@ func agree(views []view) ([]shard, error) {
 	return shards, nil
 }
 
-// confirms fails unless the view names exactly the given owners of slots. by is the address of the server whose view has these owners.
+// confirms returns an error unless the view names exactly the given owners of slots. by is the address of the server whose view has these
+// owners.
 func (v view) confirms(owners map[string]*shard, by string) error {
 	if v.own.open != "" {
 		slot, _, _ := strings.Cut(strings.Trim(v.own.open, "[]"), "-")

@@ -171,7 +171,7 @@ func (a *Agent) current() *running {
 	return a.run
 }
 
-// ticket reads the pod's ticket. There is none until the downward API has written the file.
+// ticket reads the pod's ticket. Until the downward API has written the file, there is no ticket.
 func (a *Agent) ticket() (mysql.Ticket, error) {
 	text, err := os.ReadFile(a.Ticket)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

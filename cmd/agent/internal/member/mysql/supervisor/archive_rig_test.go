@@ -298,8 +298,8 @@ func restoresOnce(text string) error {
 	return err
 }
 
-// brokenOff kills a restore to a volume as soon as a file of a list exists, once for each file. The volume then has no data, and accepts
-// another restore.
+// brokenOff starts a restore to a volume for each file of a list, and kills the restore as soon as the file exists. After each kill, the
+// volume has no data and accepts another restore.
 func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.Time) {
 	d.Helper()
 	for _, file := range []string{"ibdata1", "d3os-relay.000001", "d3os-relay.index"} {
@@ -355,8 +355,8 @@ func (d *database) numbers(p *pod) map[int]bool {
 	return found
 }
 
-// judge checks the rows of a restore to a point in time. It returns missing rows that were acknowledged before that time, rows that were
-// begun after that time, and rows that the database does not have.
+// judge checks the rows of a restore to a point in time. It returns missing rows that were acknowledged before that time, restored rows
+// that were begun after that time, and restored rows that the database has lost.
 func (d *database) judge(at time.Time, rows, final map[int]bool) (wrong []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

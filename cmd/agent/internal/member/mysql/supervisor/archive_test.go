@@ -26,7 +26,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Four clients write while the primary is killed three times. A restore to any point in time up to the archive's end is exact.
+// Four clients write while the primary is killed three times. A restore to any point in time up to the archive's end contains each row that
+// was acknowledged before that time, and no row that was begun after it.
 func TestArchiveAcrossFailovers(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -76,9 +77,9 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 	}
 }
 
-// A failover loses a commit that waits for an acknowledgement. An archive that reads the primary without proof has this commit: the test
-// detects the commit, and the archive's timeline is superseded there. The real archive waits until the commit is safe, and reaches no later
-// point in time.
+// A failover loses a commit that waits for an acknowledgement. An archive that reads the primary without proof contains this commit. The
+// test detects the commit, and the archive later marks its timeline as superseded. The real archive waits until the commit is safe. Until
+// then, it reaches no point in time after the commit.
 func TestArchiveTakesWhatSurvives(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -92,7 +92,7 @@ func (p *pod) content() map[string]string {
 	return all
 }
 
-// A backup of a voter has everything that a client can read from the primary. A new database begins with the backup.
+// A backup of a voter contains everything that a client can read from the primary. A new database begins with the backup.
 func TestBackup(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -252,7 +252,8 @@ func TestBackupsThatAreNone(t *testing.T) {
 	}
 	assert.Equal(t, made.Tables["`d`.`t`"], int64(3))
 
-	// A damaged object is detected before any data is used. Only the damaged object counts as damage of the backup.
+	// A damaged object is detected before any data is used. Of the errors below, only those about the damaged object count as damage of the
+	// backup.
 	source := restore.Source{Store: to, Backup: made}
 	run := p.backs(3)
 	_, err = snapshot.Verify(t.Context(), source, run.Programs, filepath.Join(run.Scratch, "whole"), small, nil)

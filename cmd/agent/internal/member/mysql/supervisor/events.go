@@ -22,8 +22,8 @@ const (
 	schedulerDisabled = "DISABLED"
 )
 
-// keepEvents serves a new primary. It sets the statuses of the events, and starts the scheduler if the user's setting
-// requires it. Then it records changes of the statuses for the next primary.
+// keepEvents maintains the scheduled events of a new primary. It sets the statuses of the events, and starts the
+// scheduler if the user's setting requires it. Then it records changes of the statuses for the next primary.
 func (a *Agent) keepEvents(ctx context.Context, r *running) {
 	events := &mysql.Events{Runs: a.Server.scheduler() == schedulerOn}
 	said := ""
@@ -91,7 +91,7 @@ func (s Server) scheduler() string {
 	return setting
 }
 
-// schedulerOf returns the setting of the event scheduler after one more option.
+// schedulerOf returns the setting of the event scheduler after one more option was read. before is the earlier setting.
 func schedulerOf(option, before string) string {
 	name, value, hasValue := strings.Cut(option, "=")
 	name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")

@@ -85,7 +85,7 @@ func TestEvents(t *testing.T) {
 		return a.ask("SELECT status FROM d3os_member.events WHERE event_name IN ('each', 'off') ORDER BY event_name") == "DISABLED ENABLED"
 	})
 
-	// The old primary copies the data, follows and is the primary again. The user has turned the scheduler off.
+	// The old primary copies the data, follows the new primary, and then becomes the primary again. The user has turned the scheduler off.
 	p.configure("event_scheduler = OFF")
 	p.up()
 	p.reads()

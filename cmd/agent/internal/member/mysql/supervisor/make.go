@@ -123,7 +123,7 @@ func (a *Agent) join(ctx context.Context, t mysql.Ticket) error {
 		return err
 	}
 	at("cloned")
-	// If the primary was replaced during the copy, it may have transactions that no other member has.
+	// If the primary was replaced during the copy, the former primary may have transactions that no other member has.
 	if _, err := a.donor(ctx, t); err != nil {
 		return err
 	}

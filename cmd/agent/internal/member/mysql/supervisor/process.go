@@ -22,7 +22,7 @@ import (
 
 // Server describes the program of the server.
 type Server struct {
-	// Program is mysqld. Config is its option file; if it is empty, the server reads none.
+	// Program is mysqld. Config is its option file. If Config is empty, the server reads no option file.
 	Program, Config string
 	// Options are the user's options. The options that keep a member safe override them.
 	Options []string

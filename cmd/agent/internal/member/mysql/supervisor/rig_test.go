@@ -84,7 +84,7 @@ func (s settings) volume() *volume.Volume {
 	return &volume.Volume{Root: s.Root, Data: "mysql", Pod: fmt.Sprint("data/mysql-", s.Ordinal)}
 }
 
-// agent returns the agent of this process. At the point, the agent kills itself or its server.
+// agent returns the agent of this process. When it reaches Point, it kills itself or its server.
 func (s settings) agent() *Agent {
 	var calls atomic.Int32
 	name, number, _ := strings.Cut(s.Point, "#")
@@ -146,7 +146,7 @@ type pod struct {
 
 var networks atomic.Int32
 
-// pods creates members without starting their agents. Each member has another address, so that all use the same ports.
+// pods creates members without starting their agents. Each member has its own address, so that all members can use the same ports.
 func pods(t *testing.T, n int) []*pod {
 	t.Helper()
 	authority := rig.NewAuthority(t)
@@ -250,7 +250,7 @@ func (p *pod) send(c *http.Client, method, path string, body any) (mysqlmember.A
 	return answer, nil
 }
 
-// look returns the agent's report. The certificate is not that of the operator.
+// look returns the agent's report. It uses a member's certificate, not the operator's.
 func (p *pod) look() mysqlmember.Answer {
 	answer, _ := p.send(p.other, http.MethodGet, "/state", nil) // fails until the agent serves
 	return answer

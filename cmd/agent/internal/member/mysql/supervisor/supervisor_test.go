@@ -83,8 +83,8 @@ func TestLife(t *testing.T) {
 	assert.Assert(t, strings.Contains(p.logged(), "stopping the server with terminated"))
 }
 
-// A member that was stopped lacks transactions that the primary's logs no longer have. It cannot follow the primary. So it copies the data
-// again and keeps its old data in another folder.
+// A member that was stopped lacks transactions that the primary's logs no longer contain. It cannot follow the primary. So it copies the
+// data again and keeps its old data in another folder.
 func TestPurgedLogs(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -124,7 +124,7 @@ func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 		}).Instance
 		assert.Assert(t, strings.Contains(a.logged(), "killing the server: "+why))
 	}
-	// The voter's pings alone keep the primary alive beyond the limit without requests of the operator.
+	// Without requests of the operator, the voter's pings alone keep the primary alive beyond the limit.
 	a.until("twelve seconds pass", func(mysqlmember.Answer) bool { return time.Since(served) > 12*time.Second })
 	if s := a.look(); s.Instance != start || s.State == nil || s.State.Role != mysqlmember.RolePrimary {
 		t.Errorf("the primary reports %+v, %+v", s, s.State)

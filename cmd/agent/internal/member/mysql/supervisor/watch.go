@@ -99,7 +99,7 @@ func (a *Agent) prove(ctx context.Context, r *running) {
 					said = problem.Error()
 					_, _ = fmt.Fprintln(a.Log, "certificate:", said)
 				}
-				_ = r.Prove(ctx) // the watchdog acts if no voter acknowledges it
+				_ = r.Prove(ctx) // the watchdog acts if no voter acknowledges the row
 			}
 		}
 		select {
@@ -131,7 +131,7 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 			}
 			if state.Role == mysqlmember.RoleReplica && state.Problem != "" && time.Since(reapplied) > reapply {
 				reapplied = time.Now()
-				_ = r.Reapply(ctx) // after an error, the state still has the applier's problem
+				_ = r.Reapply(ctx) // after an error, the state still reports the applier's problem
 			}
 		}
 		select {

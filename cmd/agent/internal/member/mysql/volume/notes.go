@@ -40,7 +40,7 @@ type Notes struct {
 	Revision int64 `json:"revision"`
 }
 
-// read reads the notes of a volume; nil for none.
+// read reads the notes of a volume. It returns nil if there are none.
 func read(root string) (*Notes, error) {
 	text, err := os.ReadFile(filepath.Join(root, File))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ func (v *Volume) Full() string {
 	if err := syscall.Statfs(v.Root, &stat); err != nil {
 		return ""
 	}
-	return full(int64(stat.Bavail)*stat.Bsize, int64(stat.Blocks)*stat.Bsize) //nolint:gosec // of a volume
+	return full(int64(stat.Bavail)*stat.Bsize, int64(stat.Blocks)*stat.Bsize) //nolint:gosec // the size of a volume fits into int64
 }
 
 // Kept returns the size in MiB of folders that were set aside.

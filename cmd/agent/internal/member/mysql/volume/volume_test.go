@@ -70,7 +70,7 @@ func makeNew(v *Volume) error {
 	return v.Replace(newer, ticket, 7)
 }
 
-// makers has the functions that create new data, by the source of the data.
+// makers maps each source of new data to the function that creates the data.
 var makers = map[string]func(*Volume) error{"copy": makeNew, "backup": restore}
 
 // restore creates new data from a backup: it restores the backup, and then the member begins with this data.
