@@ -58,7 +58,7 @@ func New() (*Admitter, error) {
 	return a, nil
 }
 
-// Admit prunes and defaults a resource in place, and returns why the API server would refuse it.
+// Admit prunes and defaults a resource in place, and returns an error if the API server would refuse it.
 func (a *Admitter) Admit(object map[string]any) error {
 	pruning.Prune(object, a.structural, true)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, a.structural)

@@ -31,8 +31,8 @@ func (w *world) etcd(namespace string, spec fields) {
 	w.create("etcd.database.coreos.com/v1alpha1", "EtcdCluster", namespace, spec)
 }
 
-// clusterFaults returns the faults for the alerts that every kind of cluster has. set is the name of a StatefulSet of
-// the cluster, container the name of its container.
+// clusterFaults returns the faults for the alerts that exist for every kind of cluster. set is the name of a
+// StatefulSet of the cluster, and container is the name of its container.
 func clusterFaults(kind, set, container string, paused fields, create func(w *world, namespace string, spec fields)) map[string]func(*world, string) {
 	label := container + ".cluster"
 	nothing := func(w *world, namespace string) { create(w, namespace, fields{}) }
@@ -66,7 +66,7 @@ var etcdFaults = map[string]func(w *world, namespace string){
 		w.members(namespace, 3)
 		w.fills(namespace, "data-"+name+"-1")
 	},
-	"EtcdClusterDegraded": func(w *world, namespace string) { // the node of one member of three stops
+	"EtcdClusterDegraded": func(w *world, namespace string) { // the node of one of three members stops
 		w.stopNodeOf(w.members(namespace, 3), namespace, 1)
 	},
 	"EtcdClusterQuorumLost": func(w *world, namespace string) { // the node of the only member stops
@@ -135,7 +135,7 @@ var mysqlFaults = map[string]func(w *world, namespace string){
 		w.mysqlMembers(namespace, 1)
 		w.fills(namespace, "data-"+name+"-0")
 	},
-	"MySQLClusterDegraded": func(w *world, namespace string) { // the node of a replica of three stops
+	"MySQLClusterDegraded": func(w *world, namespace string) { // the node of one of three members stops
 		w.stopNodeOf(w.mysqlMembers(namespace, 3), namespace, 1)
 	},
 	"MySQLClusterUnavailable": func(w *world, namespace string) { // the node of the only member stops
@@ -190,7 +190,7 @@ var operatorFaults = map[string]func(w *world){
 		w.start(programs.older, args)
 	},
 	"D3OSOperatorMemoryNearLimit": func(w *world) { w.start(programs.older, []string{}, "GOMEMLIMIT=20MiB") },
-	"D3OSOperatorRolloutStopped": func(w *world) { // a version whose Eureka does not come up
+	"D3OSOperatorRolloutStopped": func(w *world) { // a version whose Eureka does not become ready
 		namespace := w.namespace(nil)
 		for _, name := range []string{"a", "b"} {
 			w.must(suite.API.Create(w.Context(), &unstructured.Unstructured{Object: fields{

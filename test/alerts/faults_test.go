@@ -113,7 +113,7 @@ func allFaults() map[string]func(*world, string) {
 
 // resourceFaults are the faults for the alerts about DataServices, and for some alerts about RedisClusters.
 var resourceFaults = map[string]func(w *world, namespace string){
-	"DataServiceFailed": func(w *world, namespace string) { // the spec contradicts itself
+	"DataServiceFailed": func(w *world, namespace string) { // the spec names a component that does not exist
 		w.service(namespace, service("registry.example/app:v1", fields{"dependsOn": []any{"nobody"}}))
 	},
 	"DataServiceDegraded": func(w *world, namespace string) {
@@ -155,7 +155,7 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		w.ended(namespace, "mysql-verify", time.Now().Add(-30*24*time.Hour), 0, `{"ok":true,"id":"a"}`)
 		w.service(namespace, backedUp(fields{"verify": fields{"schedule": "@weekly"}}))
 	},
-	"DataServiceNotRecoverable": func(w *world, namespace string) { // a quota refuses the pod of the archive
+	"DataServiceNotRecoverable": func(w *world, namespace string) { // a quota refuses the pod that archives the binary log
 		w.must(suite.API.Create(w.Context(), &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"},
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
@@ -246,7 +246,7 @@ func loseSlots(w *world, namespace string) {
 	}
 }
 
-// refuseStatus makes the API server refuse the status of resources in namespaces with a label.
+// refuseStatus makes the API server refuse the status of resources in namespaces with the label refuse=status.
 func refuseStatus(w *world) {
 	w.Helper()
 	const text = `

@@ -49,14 +49,14 @@ func alertNames(t *testing.T) []string {
 func TestEveryAlertHasAFault(t *testing.T) {
 	have := slices.Collect(maps.Keys(allFaults()))
 	have = append(have, slices.Collect(maps.Keys(operatorFaults))...)
-	have = append(have, "D3OSOperatorReconcileErrors") // the alert about unobserved resources
+	have = append(have, "D3OSOperatorReconcileErrors") // the faults for the NotObserved alerts cause it
 	if diff := harness.Difference(have, alertNames(t)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
 // Each alert about resources fires for its fault and for no other resource. The alert continues during a change of the leader, and ends
-// when the resource is deleted, because a deleted resource has no series. During the test, every panel has data.
+// when the resource is deleted, because a deleted resource has no series. During the test, every panel of the dashboard shows data.
 func TestResources(t *testing.T) {
 	w := newWorld(t, 600)
 	leader := w.start(programs.older, nil)

@@ -29,8 +29,8 @@ import (
 )
 
 // Normal operation raises no alert: a platform is created, changed, scaled and healed, and the operator is killed and upgraded. ALERTS=full
-// runs for an hour, with durations of alerts that are closer to real ones. The durations exceed that of the Lease, within which another
-// replica replaces a crashed leader.
+// runs for an hour, with durations of alerts that are closer to real ones. The durations exceed that of the Lease, because another replica
+// replaces a crashed leader only within that time.
 func TestNormalLife(t *testing.T) {
 	shorten, lasts := 6, 90*time.Second
 	if os.Getenv("ALERTS") == "full" {
@@ -69,8 +69,8 @@ func TestNormalLife(t *testing.T) {
 	t.Logf("%d rounds in %s, durations of alerts divided by %d", rounds, time.Since(w.began).Round(time.Second), shorten)
 }
 
-// line starts a proxy to the API server that delays each piece of data. It returns the delay, which the test sets, and a kubeconfig that
-// uses the proxy.
+// line starts a proxy to the API server that delays each piece of data to the API server. It returns the delay, which the test sets, and
+// a kubeconfig that uses the proxy.
 func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
 	w.Helper()
 	config, err := clientcmd.LoadFromFile(suite.Kubeconfig)
@@ -98,7 +98,7 @@ func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
 	return delay, kubeconfig
 }
 
-// connect forwards the data of one side to the other with a delay.
+// connect forwards data in both directions, and delays the data from near to host.
 func connect(near net.Conn, host string, delay *atomic.Int64) {
 	defer near.Close()
 	far, err := net.Dial("tcp", host)
@@ -114,7 +114,7 @@ func connect(near net.Conn, host string, delay *atomic.Int64) {
 	pieces := make(chan piece, 10000)
 	go func() {
 		for p := range pieces {
-			time.Sleep(time.Until(p.due)) // as a slow line delays data
+			time.Sleep(time.Until(p.due)) // like a slow line
 			if _, err := far.Write(p.data); err != nil {
 				return
 			}

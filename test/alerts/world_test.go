@@ -128,7 +128,7 @@ func (w *world) run(dir string, argv []string, name string, env ...string) *proc
 	return p
 }
 
-// start starts a replica. Without other arguments it takes part in leader election.
+// start starts a replica. If args is nil, the replica takes part in leader election.
 func (w *world) start(program string, args []string, env ...string) *replica {
 	w.Helper()
 	ip := network.Next()

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// Main starts an API server that has the CRDs in these files, calls prepare, runs the tests, and ends the process with
-// their code. If prepare returns a function, Main calls it after the tests.
+// Main starts an API server with the CRDs in these files, calls prepare, runs the tests, and ends the process with the
+// exit code of the tests. If prepare returns a function, Main calls it after the tests.
 func Main(m *testing.M, crds []string, prepare func(*rest.Config) (stop func(), err error)) {
 	code, err := run(m, crds, prepare)
 	if err != nil {
@@ -25,7 +25,7 @@ func Main(m *testing.M, crds []string, prepare func(*rest.Config) (stop func(), 
 	os.Exit(code)
 }
 
-// patience bounds each wait for the API server: its start, its end and the CRDs. Only a hang exhausts it. The defaults of envtest are 20, 20 and 10
+// patience bounds each wait for the API server: its start, its end and the CRDs. Only a hang exceeds it. The defaults of envtest are 20, 20 and 10
 // seconds, which are too short while the binaries of other tests are linked on two cores.
 const patience = 5 * time.Minute
 

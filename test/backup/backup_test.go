@@ -57,13 +57,13 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// start starts an operator that has the agent's image.
+// start starts an operator that is configured with the agent's image.
 func (s *scene) start() *stage.Operator {
 	s.Helper()
 	return s.through(fault.New())
 }
 
-// through starts an operator as a process with faults.
+// through starts an operator whose requests pass through a process with faults.
 func (s *scene) through(p *fault.Process) *stage.Operator {
 	s.Helper()
 	return s.Start(func(config *rest.Config, options *manager.Options) {
@@ -72,7 +72,7 @@ func (s *scene) through(p *fault.Process) *stage.Operator {
 	})
 }
 
-// declare creates a DataService whose database does not run, and waits for the objects from which its backups are made.
+// declare creates a DataService without a running database, and waits for the CronJob of its backups.
 func (s *scene) declare(changes ...fields) {
 	s.Helper()
 	ds := &unstructured.Unstructured{Object: fields{
@@ -123,8 +123,8 @@ func (s *scene) runs() []string {
 	return strings.Fields(string(text))
 }
 
-// A DataBackup creates one Job from the declaration in the DataService, and reports its result. Deleting the DataBackup deletes the Job,
-// but nothing in the store.
+// A DataBackup creates one Job from the declaration in the DataService, and reports the Job's result. Deleting the DataBackup deletes
+// the Job, but nothing in the store.
 func TestABackupOnDemand(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -163,8 +163,8 @@ func TestABackupOnDemand(t *testing.T) {
 	}
 }
 
-// The status has the agent's error message, after one attempt if a second attempt cannot succeed. The message stays when the Job is
-// deleted, and when the operator is replaced.
+// The status shows the agent's error message, after only one attempt if a second attempt cannot succeed. The message stays when the
+// Job is deleted, and when the operator is replaced.
 func TestAFailureSaysWhy(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

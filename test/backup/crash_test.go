@@ -55,13 +55,13 @@ func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func
 	}
 }
 
-// After a crash of the operator at any write, a backup has one Job, one run and the same status in the end.
+// After a crash of the operator at any write, a backup ends with one Job, one run and the same status.
 func TestCrash(t *testing.T) {
 	harness.Long(t)
 	ofBackup := func(r harness.Sent) bool {
 		return r.Writes() && (strings.HasPrefix(r.Resource, "databackups") || r.Resource == "jobs")
 	}
-	var want *backupv1.DataBackupStatus // the status after the first run, which has no crash
+	var want *backupv1.DataBackupStatus // the status after the first run, in which the operator does not crash
 	crashes(t, 3, ofBackup, func(s *scene) { s.back(name) }, func(s *scene) bool {
 		b := harness.Lookup[*backupv1.DataBackup](s.Journal, name)
 		return b != nil && b.Status.Phase == backupv1.PhaseSucceeded
@@ -76,7 +76,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// After a crash of the operator at any write, a restore has one claim, one Job, one run and the same status in the end.
+// After a crash of the operator at any write, a restore ends with one claim, one Job, one run and the same status.
 func TestARestoreThroughCrashes(t *testing.T) {
 	harness.Long(t)
 	ofRestore := func(r harness.Sent) bool {

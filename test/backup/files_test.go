@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// With method Files, a DataBackup and the schedule copy the files of a running MySQL server. A DataRestore, a check and a new database have the
-// rows of the copy, and the transactions that were archived after the copy.
+// With method Files, a DataBackup and the schedule copy the files of a running MySQL server. A DataRestore, a check and a new database contain
+// the rows of the copy, and the transactions that were archived after the copy.
 func TestFiles(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -86,7 +86,7 @@ func (s *realScene) series() string {
 	return string(found[1])
 }
 
-// isCopied fails the test unless a backup has the files of the server.
+// isCopied fails the test unless a backup contains the files of the server.
 func (s *realScene) isCopied(id string) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.folder(), "backups", id, "manifest.json"))

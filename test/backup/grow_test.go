@@ -33,7 +33,7 @@ func TestFullVolumeGrows(t *testing.T) {
 		return harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "data-db-0").Spec.Resources.Requests.Storage().String()
 	}
 	s.Until("the volume has grown", func() error { return stage.Unless(size() == "768Mi", "it has "+size()) })
-	s.Until("the server is back", func() error { // the status may still be that from before the kill
+	s.Until("the server is back", func() error { // the status may still show the state before the kill
 		_, err := s.ask(s.password("db-credentials", "username"), s.password("db-credentials", "password"), "SELECT 1", "--host="+s.addressOf("db"))
 		return err
 	})

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backup_test tests the operator's promises about backups, on a real API server with Kubernetes' Job controllers, and with pods of
-// the emulator. A DataBackup creates one Job, even if the operator crashes, and its status has the message of the Job's pod.
+// the emulator. A DataBackup creates one Job, even if the operator crashes, and its status shows the message of the Job's pod.
 package backup_test
 
 import (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m, cluster.Options{Name: "backup"}, nil))
 }
 
-// Files in the store: one makes the program fail, the other has a line for each run.
+// Files in the store. If fileFail exists, the program fails. fileRuns contains a line for each run.
 const (
 	fileFail = "fail"
 	fileRuns = "runs"

@@ -32,7 +32,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// The real agent makes a DataBackup of a running database, and a restore checks it. A new database is restored from it.
+// The real agent makes a backup of a running database. A check restores the backup, and a new database is restored from the backup.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	s := newReal(t)
@@ -42,7 +42,7 @@ func TestLife(t *testing.T) {
 	want := s.fill()
 	s.back(name)
 	b := s.isReal()
-	s.sql("db", "DELETE FROM app.t") // the backup must not have this change
+	s.sql("db", "DELETE FROM app.t") // the backup must not contain this change
 	if job := s.job("check", "db-verify"); job.Status.Succeeded != 1 {
 		t.Fatalf("the check did not succeed: %+v", job.Status)
 	}
@@ -93,8 +93,8 @@ func (s *realScene) clone(from fields) string {
 	return rows
 }
 
-// The real agent makes a DataBackup of a running database and the archive of its binary log. A restore that uses only the store has the
-// same rows. The status reports the state of the backups.
+// The real agent makes a DataBackup of a running database and the archive of its binary log. A restore that uses only the store returns
+// the same rows. The status reports the state of the backups.
 func TestARealBackup(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -113,13 +113,13 @@ func TestARealBackup(t *testing.T) {
 	if b.Status.Position == nil {
 		t.Error("the status has no position in the binary log")
 	}
-	s.sql("db", "DELETE FROM app.t") // the backup must not have this change
+	s.sql("db", "DELETE FROM app.t") // the backup must not contain this change
 	if got := s.restored(b.Status.ID, counted); got != want {
 		t.Errorf("the restore has %q, want %q", got, want)
 	}
 	want = s.everyMoment(b.Status.ID)
 
-	// No backup is restored to a volume that is not empty.
+	// A restore refuses a volume that is not empty.
 	s.Change(platform, fields{"mysql": fields{"replica": 0}})
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchiveStopped)
 	s.Eventually("the server has ended", func() bool { return s.address() == "" })
@@ -280,7 +280,7 @@ func (s *realScene) resolve(_ *corev1.Pod, text string) string {
 	if name == nil {
 		return text
 	}
-	_ = harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() error { // otherwise the program reports that the server cannot be reached
+	_ = harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() error { // after the time limit, the program reports that it cannot reach the server
 		if s.addressOf(name[1]) == "" {
 			return errors.New("the database has no pod")
 		}
@@ -303,7 +303,7 @@ func (s *realScene) condition(kind, reason string) *dsv1.DataService {
 	return ds
 }
 
-// archived waits until the archive has every present commit.
+// archived waits until the archive contains every present commit.
 func (s *realScene) archived() {
 	s.Helper()
 	now := time.Now()

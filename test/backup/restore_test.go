@@ -46,7 +46,7 @@ func (s *scene) comes(name string, phase backupv1.Phase, reason string) (found *
 	return found
 }
 
-// left returns the file of the program on a claim's volume, or "".
+// left returns the content of the file that the program wrote to a claim's volume, or "".
 func (s *scene) left(claim string) string {
 	s.Helper()
 	folder, err := s.pods.VolumeFolder(s.Ctx, claim)
@@ -91,7 +91,7 @@ func TestARehearsal(t *testing.T) {
 	})
 }
 
-// The status names the obstacle to a restore, and no existing object is changed. A failure ends the restore.
+// The status names the obstacle to a restore, and the operator changes no existing object. A failure ends the restore.
 func TestImpossibleRestores(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -106,7 +106,7 @@ func TestImpossibleRestores(t *testing.T) {
 	s.restore("again", func(spec *backupv1.DataRestoreSpec) { spec.DatabaseName = "other" })
 	s.comes("again", backupv1.PhasePending, backupv1.ReasonVolumeConflict)
 	s.Must(suite.API.Delete(s.Ctx, first))
-	s.restore("the-last", nil) // by then the operator has seen the deletion
+	s.restore("the-last", nil) // when this restore is prepared, the operator has seen the deletion
 	s.comes("the-last", backupv1.PhasePrepared, backupv1.ReasonPrepared)
 	claim := harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "data-other-0")
 	if claim == nil || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 || s.left("data-other-0") != "latest " {
@@ -126,8 +126,8 @@ func TestImpossibleRestores(t *testing.T) {
 	}
 }
 
-// The database of a DataService copies a running server, and follows it until the cut-over. Only then, the server of the DataService
-// starts. The status reports the state of the copy. At first, the password is wrong.
+// The database of a DataService copies a running server, and then replicates its changes until the cut-over. The server of the
+// DataService starts only after the cut-over. The status reports the state of the copy. At first, the password is wrong.
 func TestARealImport(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

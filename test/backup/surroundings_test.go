@@ -54,7 +54,7 @@ type surrounding struct {
 	Database fields `json:"database"`
 }
 
-// Each row has a policy of the cluster, and fields of the resources. With the policy and the fields, the sample
+// Each row defines a policy of the cluster, and fields of the resources. With the policy and the fields, the sample
 // becomes ready, real servers form a RedisCluster and an EtcdCluster, and a real database is backed up and restored.
 // docs/install.md names the fields.
 func TestSurroundings(t *testing.T) {
@@ -170,7 +170,7 @@ func (row *surrounding) isReady(s *stage.Stage, o *unstructured.Unstructured) er
 	return stage.Unless(strings.Contains(message, "a policy of the cluster changed") == row.Workloads, message)
 }
 
-// hasChanged returns an error that names a pod of a cluster that does not have the changed annotation yet, or nil.
+// hasChanged returns an error that names a pod of a cluster that still lacks the new annotation, or nil.
 func (row *surrounding) hasChanged(s *stage.Stage, o *unstructured.Unstructured) error {
 	pods := 0
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
@@ -213,7 +213,7 @@ func (s *scene) scheduled(name string) *batchv1.Job {
 	return job
 }
 
-// healthy waits until the DataService's condition BackupHealthy has a reason, and returns its message.
+// healthy waits until the DataService's condition BackupHealthy has a status and a reason, and returns the condition's message.
 func (s *scene) healthy(status metav1.ConditionStatus, reason string) (message string) {
 	s.Helper()
 	s.Until(fmt.Sprintf("BackupHealthy is %s: %s", status, reason), func() error {
@@ -227,7 +227,8 @@ func (s *scene) healthy(status metav1.ConditionStatus, reason string) (message s
 	return message
 }
 
-// The DataBackup and BackupHealthy name a Job within a minute if a quota refuses its pod, or if it is suspended.
+// The DataBackup and the condition BackupHealthy report within a minute that a Job does not start because a quota refuses its pod.
+// BackupHealthy also reports a suspended Job.
 func TestJobsThatCannotStartSayWhy(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -257,8 +258,8 @@ func TestJobsThatCannotStartSayWhy(t *testing.T) {
 	s.healthy(metav1.ConditionTrue, backupv1.ReasonBackupSucceeded)
 }
 
-// A container that never ends, such as one that a mesh adds, changes nothing in the reports about a backup. It does not prevent the next
-// backup: the Job of the CronJob is deleted.
+// A container that never ends, such as one that a mesh adds, does not change the result of a backup. It does not prevent the next
+// backup: the operator deletes the Job of the CronJob.
 func TestASidecarThatNeverEnds(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -41,7 +41,7 @@ func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	wanted := s.sql("db", counted)
 	s.aSecond()
 	moment := time.Now().UTC().Truncate(time.Second)
-	s.aSecond() // MariaDB's binary log has whole seconds
+	s.aSecond() // MariaDB's binary log contains times in whole seconds
 	s.sql("db", "DELETE FROM app.t WHERE id < 500")
 	s.sql("db", "INSERT INTO app.t (v) VALUES ('lost by the switch')")
 	all := s.sql("db", counted)
@@ -77,7 +77,7 @@ func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	s.wrongs()
 }
 
-// wrongs requests impossible restores. Each is reported within a minute, without any write.
+// wrongs requests impossible restores. The status reports each within a minute.
 func (s *realScene) wrongs() {
 	s.Helper()
 	for what, c := range map[string]struct {

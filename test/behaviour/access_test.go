@@ -70,7 +70,7 @@ func (e *env) role(file string) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
-// elects makes an operator take part in an election in a namespace. Its lease is longer than the pauses of a busy machine.
+// elects makes an operator take part in an election in a namespace. The lease is longer than the pauses of a busy machine.
 func elects(o *manager.Options, namespace string) {
 	o.LeaderElection, o.LeaderElectionNamespace = true, namespace
 	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = patience, patience-time.Minute, 500*time.Millisecond
@@ -103,13 +103,13 @@ func TestEndpoints(t *testing.T) {
 		codes []int
 	}{
 		"nobody": {"", []int{http.StatusUnauthorized, http.StatusForbidden}},
-		// controller-runtime does not distinguish a wrong token from a token that it could not check
+		// controller-runtime does not distinguish a wrong token from a token that it cannot check
 		"a liar":     {"no.such.token", []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError}},
 		"a stranger": {stranger, []int{http.StatusForbidden}},
 		"a reader":   {reader, []int{http.StatusOK}},
 	} {
 		const series = `dataservice_phase{dataservice="dataservice-sample",namespace="`
-		err := e.Within(patience, func() error { // the authorizer reads new roles by a watch
+		err := e.Within(patience, func() error { // the authorizer reads new roles by a watch, so the first requests may fail
 			code, body := fetch(t, "https://"+metrics+"/metrics", c.token)
 			has := strings.Contains(body, series+e.Namespace+`",phase="Running"} 1`)
 			if has && who != "a reader" {

@@ -75,7 +75,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		err := nobody.Create(e.Ctx, escape(), client.DryRunAll)
 		return stage.Unless(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "create pods"), fmt.Sprint(err))
 	})
-	// A user who lacks one of the rights is refused.
+	// The policy refuses a user who lacks one of the rights.
 	for i, rule := range makes {
 		for j, resource := range rule.Resources {
 			less := slices.Clone(makes)
@@ -90,7 +90,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e.Must(api.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "admin"}}))
 	e.Must(someone.Create(e.Ctx, ds))
 	e.refusesRoles(escape())
-	e.Start(func(cfg *rest.Config, _ *manager.Options) { // writes of the status do not count
+	e.Start(func(cfg *rest.Config, _ *manager.Options) { // the policy does not judge writes of the status
 		as(cfg, e.account("operator", e.role("role.yaml")...))
 	})
 	e.Ready(ds.GetName())
@@ -138,8 +138,8 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e.Until("it goes", func() error { return stage.Unless(e.DataService(ds.GetName()) == nil, "it does not") })
 }
 
-// refusesRoles expects that an account whose roles cover only the project's API groups cannot write a spec, whatever
-// the form of the role. The DataService ds must exist.
+// refusesRoles expects that an account with rights only in the project's API groups cannot write a spec, whatever
+// rules give these rights. The DataService ds must exist.
 func (e *env) refusesRoles(ds client.Object) {
 	e.Helper()
 	groups := []string{dsv1.GroupVersion.Group, redisv1.GroupVersion.Group, etcdv1.GroupVersion.Group}
@@ -191,7 +191,7 @@ func (e *env) refusesRoles(ds client.Object) {
 	}
 	for shape, c := range map[string]struct {
 		rules  []rbacv1.PolicyRule
-		judged int // writes that RBAC allows, and the policy refuses
+		judged int // number of writes that RBAC allows and the policy refuses
 	}{
 		"all":           {everything.Rules, 9},
 		"status":        {[]rbacv1.PolicyRule{ours(statuses, "get", "update", "patch")}, 0},
@@ -304,7 +304,7 @@ func (e *env) used(account string) (used map[right]bool, refused []string) {
 	used = map[right]bool{}
 	for _, r := range e.audited(account) {
 		used[right{r.Group, r.Resource, r.Verb}] = true
-		if r.Verb == "patch" && r.Code == http.StatusCreated { // the API server checks both
+		if r.Verb == "patch" && r.Code == http.StatusCreated { // the API server checks the rights to patch and to create
 			used[right{r.Group, r.Resource, "create"}] = true
 		}
 		if r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized {

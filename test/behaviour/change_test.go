@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A change of the spec is written once to each object that depends on it, and to no other object, without a read. A component that is
-// removed from the spec is removed from the cluster. A component that is added again is created again.
+// The operator writes a change of the spec once to each object that depends on it, and to no other object. It reads no object for
+// this. A component that is removed from the spec is removed from the cluster. A component that is added again is created again.
 func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -83,7 +83,7 @@ func (e *env) touchedOrNew(before map[string]any) []string {
 // cost compares an operator's requests for a change with the objects that the change affects.
 func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) {
 	e.Helper()
-	// A reconciliation whose cache still has a deleted object deletes the object once more, which writes nothing.
+	// A reconciliation whose cache still shows a deleted object requests the deletion once more. The API server then writes nothing.
 	writes := op.Since(mark, func(r harness.Sent) bool {
 		return r.WritesObject() && (r.Verb != "delete" || r.Code != http.StatusNotFound)
 	})
@@ -91,14 +91,14 @@ func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) 
 	if len(writes) != len(harness.Objects(writes)) {
 		e.Errorf("%s: %d writes for %d objects: %v", what, len(writes), len(harness.Objects(writes)), writes)
 	}
-	// A full history is read once for each spec, and its oldest entry is deleted.
+	// If the history is full, the operator reads it once for each spec, to delete the oldest entry.
 	if reads := readsOfOthers(op.Since(mark, func(r harness.Sent) bool { return r.Reads() && !r.ReadsHistory() }), writes); len(reads) > 0 {
 		e.Errorf("%s: %v", what, reads)
 	}
 	if reads := op.Since(mark, func(r harness.Sent) bool { return r.ReadsHistory() }); len(reads) > 1 {
 		e.Errorf("%s: the history is read %d times", what, len(reads))
 	}
-	if statuses := op.Since(mark, harness.Sent.WritesStatus); len(statuses) > 3+4*len(reaches) { // each rollout shows its steps
+	if statuses := op.Since(mark, harness.Sent.WritesStatus); len(statuses) > 3+4*len(reaches) { // the status shows each step of a rollout
 		e.Errorf("%s: %d status writes", what, len(statuses))
 	}
 }
@@ -133,11 +133,11 @@ func (e *env) pods(component string) []*corev1.Pod {
 	return found
 }
 
-// costs reports whether a request is a request that an idle operator must not send.
+// costs reports whether a request is one that an idle operator must not send.
 func costs(r harness.Sent) bool { return r.Verb != "watch" && r.Resource != "leases" }
 
-// An operator of any version that starts over healthy DataServices writes nothing, if the charts have not changed. When
-// it reconciles all of them again, it sends no request.
+// An operator of any version that finds healthy DataServices at its start writes nothing, if the charts have not
+// changed. When it reconciles all of them again, it sends no request.
 func TestHealthyDataServicesCostNothing(t *testing.T) {
 	e := alone(t)
 	op := e.Start(ofVersion("0.3.0"))

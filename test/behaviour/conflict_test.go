@@ -31,8 +31,8 @@ func second(prefix string) *unstructured.Unstructured {
 	return ds
 }
 
-// A DataService with object names that another DataService uses gets none of the objects, and reports the conflict. Two DataServices fit in
-// one namespace if their components have different names.
+// If the objects of a DataService would have names that another DataService uses, the operator leaves the existing objects unchanged, and
+// the status reports the conflict. Two DataServices fit in one namespace if their components have different names.
 func TestTwoInOneNamespace(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -73,7 +73,8 @@ func (e *env) signedWith(deployment string) string {
 	return env[i].ValueFrom.SecretKeyRef.Name
 }
 
-// An object of another owner is not changed, and the status names it. When it is deleted, the planned object is created.
+// The operator does not change an object of another owner, and the status names the object. After the object's deletion, the operator
+// creates the planned object.
 func TestForeignObject(t *testing.T) {
 	t.Parallel()
 	for _, object := range []client.Object{
@@ -144,8 +145,8 @@ func (e *env) contents() map[string]string {
 	return found
 }
 
-// Objects of the original operator have the DataService as their controller. They are left unchanged, no object is created next to them,
-// and the status reports the conflict. Once they are deleted, the platform starts.
+// Objects of the original operator have the DataService as their controller. The operator leaves them unchanged and writes no object,
+// and the status reports the conflict. Once the test has deleted them, the platform starts.
 func TestTheOriginalsObjectsAreLeftAlone(t *testing.T) {
 	e := parallel(t)
 	name := e.Create(sample())

@@ -45,7 +45,7 @@ func ticker(changes fields) *unstructured.Unstructured {
 }
 
 // A cron job with seconds starts its command at each second, in one pod and one run at a time. The status reports a failed run, and then
-// the next successful run. The pod ends when the cron job is suspended. The test compares times, so the gate does not run it.
+// the next successful run. The pod ends when the cron job is suspended. The test compares times, so make test does not run it.
 func TestCronWithSeconds(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)
@@ -79,8 +79,8 @@ func TestCronWithSeconds(t *testing.T) {
 	})
 }
 
-// runsEverySecond waits until a file of begins and ends has as many runs as seconds. It fails the test unless the runs took these seconds
-// (with two seconds of tolerance) and never overlapped.
+// runsEverySecond waits until a file contains the begins and ends of as many runs as seconds. It fails the test unless the runs took that
+// time (at most 1 s less or 2 s more) and never overlapped.
 func (e *env) runsEverySecond(file string, seconds int) {
 	e.Helper()
 	var lines []string
@@ -110,9 +110,9 @@ func (e *env) runsEverySecond(file string, seconds int) {
 }
 
 // An operator with a newer image of the agent starts. The pods of a cron job and the pod that checks an external mysql
-// keep the former image until another field of these pods changes. If the operator does not know the agent's image, a
-// cron job keeps the former image even after such a change. A schedule with seconds makes a Deployment; any other schedule
-// makes a CronJob.
+// keep the former image until another field of these pods changes. If the operator does not know the agent's image, a cron
+// job keeps the former image even after such a change. The operator creates a Deployment for a schedule with seconds, and
+// a CronJob for any other schedule.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))
@@ -146,7 +146,7 @@ func TestCronKeepsItsAgent(t *testing.T) {
 	e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, "", "spec.cronJobs[other].schedule", "is never due")
 }
 
-// agentIs fails the test unless the Deployment of the cron job has an image of the agent.
+// agentIs fails the test unless the Deployment of the cron job uses this image of the agent.
 func (e *env) agentIs(image string) {
 	e.Helper()
 	if got := harness.Lookup[*appsv1.Deployment](e.Journal, tick).Spec.Template.Spec.InitContainers[0].Image; got != image {

@@ -68,7 +68,7 @@ func (a *argo) tracked(names ...string) []*unstructured.Unstructured {
 	return found
 }
 
-// prune deletes and returns the objects that Argo CD would delete in a sync with prune, and when the Application is deleted.
+// prune deletes and returns the objects that Argo CD would delete in a sync with prune or after the deletion of the Application.
 func (a *argo) prune(names ...string) (deleted []string) {
 	a.Helper()
 	for _, o := range a.tracked(names...) {
@@ -82,9 +82,10 @@ func (a *argo) prune(names ...string) (deleted []string) {
 	return deleted
 }
 
-// An Application with the name of a resource prunes no object with data or credentials, neither while the resource
-// exists nor after its deletion. The next operator adds the annotation to each object of an earlier version in one
-// write, and writes no other object. `make test` omits this test, because internal/apply tests the annotations.
+// An Application with the name of a resource prunes no object with data or credentials, both while the resource
+// exists and after its deletion. The next operator adds missing annotations to each such object of an earlier
+// version in one write, and writes no other object. `make test` omits this test, because internal/apply tests the
+// annotations.
 func TestNothingThatHoldsDataIsPruned(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

@@ -18,11 +18,11 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// harm is a user's change of an object: a strategic merge patch, or its deletion.
+// harm is a user's change of an object: a strategic merge patch, or the deletion of the object.
 type harm struct{ what, id, patch string }
 
-// One edit for some kinds, and one edit for each label, annotation and owner by which the operator recognizes its
-// objects. Tests of internal/apply show which fields are restored.
+// edits contains one edit for some kinds, and one edit for each label, annotation and owner by which the operator
+// recognizes its objects. Tests of internal/apply show which fields are restored.
 var edits = []harm{
 	{"image", "Deployment/auth", `{"spec": {"template": {"spec": {"containers": [{"name": "auth", "image": "other:v1"}]}}}}`},
 	{"managed-by label", "Deployment/uuc-probe", `{"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}`},
@@ -37,8 +37,8 @@ var edits = []harm{
 	{"owner", "Secret/dataservice-sample-platform", `{"metadata": {"ownerReferences": null}}`},
 }
 
-// A deleted object of any kind is created again with its former content. An edit of a declared field is reverted. Nothing else is written.
-// The benchmark measures the time (make bench).
+// The operator creates a deleted object of any kind again with its former content, and reverts an edit of a declared field. It writes
+// nothing else. The benchmark measures the time (make bench).
 func TestHarmIsUndone(t *testing.T) {
 	e := alone(t)
 	op := e.Start()

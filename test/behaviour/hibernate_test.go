@@ -46,7 +46,7 @@ func TestHibernate(t *testing.T) {
 	if cron := harness.Lookup[*batchv1.CronJob](e.Journal, "clean-up"); !*cron.Spec.Suspend {
 		t.Error("the cron job is not suspended")
 	}
-	e.Until("the event Hibernated is recorded once", func() error { // it may be recorded after the status
+	e.Until("the event Hibernated is recorded once", func() error { // the operator may record the event after it has written the status
 		return stage.Unless(e.eventCount("Hibernated") == 1, strconv.Itoa(e.eventCount("Hibernated"))+" times")
 	})
 	before := versions(e.made()...)
@@ -98,7 +98,7 @@ func TestBornHibernated(t *testing.T) {
 	e.ChangeReady(name, fields{"hibernate": false})
 }
 
-// hibernated waits until a DataService is hibernated in its latest generation, and no pod is left.
+// hibernated waits until a DataService is hibernated in its latest generation. It then fails the test if a pod is left.
 func (e *env) hibernated(name string) {
 	e.Helper()
 	generation := get(e, &dsv1.DataService{}, name).Generation
@@ -126,7 +126,7 @@ func (e *env) addresses() map[string]types.UID {
 	return found
 }
 
-// changedSince returns the objects that were replaced since before. A deleted object fails the test.
+// changedSince returns the objects of before that were replaced. A deleted object fails the test.
 func (e *env) changedSince(before map[string]types.UID) (changed []client.Object) {
 	e.Helper()
 	left := len(before)
@@ -146,7 +146,7 @@ func (e *env) changedSince(before map[string]types.UID) (changed []client.Object
 	return changed
 }
 
-// stoppedBefore expects the last pod of each component to be deleted before a StatefulSet was scaled to 0.
+// stoppedBefore expects that the last pod of each component was deleted before a StatefulSet was scaled to 0.
 func (e *env) stoppedBefore(set string, components ...string) {
 	e.Helper()
 	changes := e.InOrder(0)
@@ -164,7 +164,7 @@ func (e *env) stoppedBefore(set string, components ...string) {
 	}
 }
 
-// startedAfter expects no pod of a component to be created after a change until a StatefulSet was ready.
+// startedAfter expects that, after a mark, no pod of the components was created before a StatefulSet was ready.
 func (e *env) startedAfter(mark int, set string, components ...string) {
 	e.Helper()
 	for _, c := range e.InOrder(mark) {

@@ -51,7 +51,7 @@ var (
 		},
 	}
 	config *rest.Config
-	api    client.WithWatch // as the cluster's administrator
+	api    client.WithWatch // has the rights of the cluster's administrator
 	audit  string           // the API server's audit log
 )
 
@@ -77,14 +77,14 @@ func parallel(t *testing.T) *env {
 	return alone(t)
 }
 
-// alone gives a test a namespace. No other test of this process runs at that time.
+// alone gives a test a namespace. No other test of this process runs at that time, unless the test has called parallel.
 func alone(t *testing.T) *env {
 	t.Helper()
 	return &env{suite.New(t)}
 }
 
-// passes waits until the operator has reconciled a DataService twice after the call. Before each reconciliation, it
-// changes the order of rollouts, which changes no object, and then waits for the new generation in the status.
+// passes waits until the operator has reconciled a DataService twice after the call. For each reconciliation, passes
+// edits the order of rollouts, which changes no object, and then waits for the new generation in the status.
 // Reconciliations of a DataService run one after the other, so all effects of earlier events are then complete. A test
 // compares the objects before and after.
 func (e *env) passes(name string) {
@@ -173,7 +173,7 @@ func (e *env) touched(before map[string]any) []string {
 	return found
 }
 
-// equal fails the test unless two sorted lists are the same.
+// equal fails the test if two lists differ, without regard to their order.
 func (e *env) equal(what string, got, want []string) {
 	e.Helper()
 	if diff := harness.Difference(got, want); diff != "" {

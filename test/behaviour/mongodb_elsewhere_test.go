@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// A mongodb of kind ThirdParty is ready while a server with MongoDB's protocol answers the probe pod. The pod uses the
-// check of the chart first, and then a client with the connection string of a Secret.
+// A mongodb of kind ThirdParty is ready while a server with MongoDB's protocol answers the probe pod. The pod first
+// runs the check of the chart and, after a change of the spec, a client with the connection string of a Secret.
 func TestMongoDBElsewhere(t *testing.T) {
 	harness.Long(t)
 	e := alone(t)

@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// MongoDB's operator carries out the resource that this operator creates. The pods of the simulated cluster do nothing, so agents simulates
-// the agents in them.
+// The real MongoDB operator reconciles the resource that this operator creates. The pods of the simulated cluster do nothing, so the
+// function agents simulates their agents.
 func TestMongoDBOperator(t *testing.T) {
 	harness.Long(t)
 	e := alone(t) // the test creates and deletes the CRD of MongoDB
@@ -76,7 +76,7 @@ func (m *realMongoOperator) why(name string, words ...string) {
 	m.whyNames(m.plugin, name, words...)
 }
 
-// fails waits until the phase is Failed with a message, and expects status and why to name the cause.
+// fails waits until MongoDB's operator reports a message, and until the status and `kubectl dataservice why` name the cause.
 func (m *realMongoOperator) fails(name, reported, cause string) {
 	m.Helper()
 	m.Until("MongoDB's operator reports the failure", func() error {
@@ -90,7 +90,7 @@ func (m *realMongoOperator) fails(name, reported, cause string) {
 	m.why(name, "mongodb: "+cause)
 }
 
-// serves expects the state of a ready DataService: a connection string with the password in use, and all members of the latest spec.
+// serves expects that the connection string contains the password in use, and that all members run the latest spec.
 func (m *realMongoOperator) serves(credentials string) {
 	m.Helper()
 	m.Must(m.read())
@@ -117,7 +117,7 @@ func (m *realMongoOperator) serves(credentials string) {
 	}
 }
 
-// rotates expects a new password to be unused until MongoDB's operator uses it.
+// rotates expects that a new password is not in use until MongoDB's operator runs again.
 func (m *realMongoOperator) rotates(name string) {
 	m.Helper()
 	m.stop()
@@ -138,7 +138,8 @@ func (m *realMongoOperator) rotates(name string) {
 }
 
 // takesASecret expects the password in a user's Secret to be in use. If the Secret is missing and MongoDB's operator
-// has another password of the account, it only logs the missing Secret, and does not detect its later creation.
+// has another password of the account, that operator only logs the missing Secret, and does not detect the later
+// creation.
 func (m *realMongoOperator) takesASecret(name string) {
 	m.Helper()
 	account := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: "mongodb-account"}, StringData: map[string]string{"password": "theirs"}}
@@ -151,7 +152,7 @@ func (m *realMongoOperator) takesASecret(name string) {
 	m.Until("the missing Secret is named", func() error { return m.mentions(name, mongodb, "Secret "+account.Name+": SecretMissing") })
 	account.StringData["password"] = "others"
 	m.Must(api.Create(m.Ctx, account))
-	m.stop() // it does not watch the Secret, so only a restart is certain to use it
+	m.stop() // MongoDB's operator does not watch the Secret, but reads it after a restart
 	m.start()
 	m.Ready(name)
 	m.serves(account.Name)
@@ -186,7 +187,7 @@ func (m *realMongoOperator) comesBack(name string) {
 	}
 }
 
-// claims returns the UIDs of the claims of the members.
+// claims returns the UIDs of the members' claims, by name.
 func (m *realMongoOperator) claims() map[string]types.UID {
 	found := map[string]types.UID{}
 	for _, claim := range harness.Every[*corev1.PersistentVolumeClaim](m.Journal) {

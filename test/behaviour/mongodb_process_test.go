@@ -90,8 +90,8 @@ func (m *realMongoOperator) start() {
 
 func (m *realMongoOperator) stop() { m.running.Kill() }
 
-// agents annotates each ready pod with the version of the settings, like the agent in the pod. While the StatefulSet waits for the deletion
-// of its pods, agents deletes one outdated pod at a time, like the hook in mongod's container.
+// agents annotates each ready pod with the version of the settings, like the agent in the pod. While the update strategy of the StatefulSet
+// is OnDelete, agents deletes one outdated pod at a time, like the hook in mongod's container.
 func (m *realMongoOperator) agents(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

@@ -33,8 +33,8 @@ const (
 	mongodbConnection = "mongodb-dataservice-dataservice"
 )
 
-// spec.mongodb waits until MongoDB's operator runs, and until that operator reports the latest spec as ready.
-// Components that depend on mongodb start after that.
+// The component of spec.mongodb waits until MongoDB's operator runs, and until that operator reports the
+// latest spec as ready. Components that depend on mongodb start after mongodb is ready.
 func TestMongoDB(t *testing.T) {
 	e := alone(t) // the test creates and deletes the CRD, and each operator that has watched the CRD detects this
 	e.Start()
@@ -83,7 +83,7 @@ func TestMongoDB(t *testing.T) {
 	mongo.isRemoved(name)
 }
 
-// mentions returns an error unless the message of a component has all words.
+// mentions returns an error unless the message of a component contains all words.
 func (e *env) mentions(name, component string, words ...string) error {
 	if e.DataService(name) == nil {
 		return errors.New("the DataService is not seen yet")
@@ -91,8 +91,8 @@ func (e *env) mentions(name, component string, words ...string) error {
 	return harness.Mentions(e.componentStatus(name, component).Message, words...)
 }
 
-// changes makes changes that are visible in the annotation with the spec, and changes that are visible only in pods.
-// The phase in the status is always Running.
+// changes edits the DataService. Some edits are visible in the annotation with the spec, others only in pods. The
+// phase in the status is always Running.
 func (m *mongoOperator) changes(name string) {
 	m.Helper()
 	m.Change(name, fields{mongodb: fields{"version": "8.0.15"}})
@@ -184,7 +184,7 @@ func (m *mongoOperator) crd(file string) {
 	m.Try("create the CRD, once that of another test is gone", func() error { return api.Create(m.Ctx, crd.DeepCopy()) })
 	m.Cleanup(func() {
 		m.Must(client.IgnoreNotFound(api.Delete(m.Ctx, crd)))
-		// Until discovery omits the group, an operator of the next test looks for it.
+		// While discovery lists the group, the next test's operator expects the CRD.
 		known, err := discovery.NewDiscoveryClientForConfig(config)
 		m.Must(err)
 		m.Until("the group is gone from discovery", func() error {
@@ -197,7 +197,7 @@ func (m *mongoOperator) crd(file string) {
 	})
 }
 
-// read reads the resource; it is nil if there is none.
+// read reads the resource into live. live is nil if the resource does not exist.
 func (m *mongoOperator) read() error {
 	live := object.Empty(object.Foreign)
 	err := api.Get(m.Ctx, client.ObjectKey{Namespace: m.Namespace, Name: mongodb}, live)
@@ -232,7 +232,7 @@ func (m *mongoOperator) connect() {
 }
 
 // record writes the annotation with the spec. Like MongoDB's operator, it adds empty fields and loses the content of statefulSet.spec and
-// additionalMongodConfig. It writes the annotation also if it could not write the Secret with the connection string.
+// additionalMongodConfig. MongoDB's operator writes the annotation even if it could not write the Secret with the connection string.
 func (m *mongoOperator) record() {
 	m.Helper()
 	m.Must(m.read())
@@ -279,7 +279,7 @@ func (m *mongoOperator) deploy() {
 	})
 }
 
-// connects expects a service to have the connection string.
+// connects expects that the pods of a service get the connection string.
 func (m *mongoOperator) connects(deployment *appsv1.Deployment) {
 	m.Helper()
 	for _, v := range deployment.Spec.Template.Spec.Containers[0].Env {

@@ -75,8 +75,9 @@ func (e *env) rewriting(change func(object *unstructured.Unstructured), resource
 	})
 }
 
-// A policy that changes the number of pods and the images of workloads costs one note for each object: nothing is written
-// again, no correction is reported, and status and `why` name the object, the field and both values.
+// If a policy of the cluster changes the number of pods or the images of workloads, the operator records one event for
+// each object. It writes nothing again and reports no correction. The status and `why` name the object, the field and
+// both values.
 func TestRewritingPolicies(t *testing.T) {
 	e := parallel(t)
 	e.rewriting(func(o *unstructured.Unstructured) {

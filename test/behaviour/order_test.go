@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// While the database is down, a service's new revision waits, and its running revision is healed and scaled.
+// While the database is down, a service's new revision waits. The operator still repairs and scales running revisions.
 func TestNewRevisionWaitsForMiddleware(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -61,7 +61,7 @@ func TestNewRevisionWaitsForMiddleware(t *testing.T) {
 	e.Until("auth is updated", func() error { return stage.Unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
 }
 
-// setPodReady makes a pod ready or not, as the kubelet would.
+// setPodReady sets the condition Ready of a pod, as the kubelet would.
 func (e *env) setPodReady(p *corev1.Pod, ready bool) {
 	e.Helper()
 	status := `"False"`
@@ -87,7 +87,7 @@ func (e *env) component(name, component string, phase dsv1.Phase) error {
 	return stage.Unless(c.Phase == phase, component+" is "+string(c.Phase)+": "+c.Message)
 }
 
-// createdAfter expects a Deployment to have been created after a pod of each of others was ready, in the order of the API server's writes.
+// createdAfter expects that a Deployment was created after a pod of each other workload was ready, in the order of the API server's writes.
 func (e *env) createdAfter(deployment string, others ...string) {
 	e.Helper()
 	changes := e.InOrder(0)
@@ -167,8 +167,8 @@ func (e *env) settledBefore(goes string, mark int, generations map[string]int64)
 	return last
 }
 
-// A node port moves to another component in one edit of the spec, even to a component that is rolled out earlier. Two node ports are
-// exchanged.
+// One edit of the spec can move a node port to another component, even to one that is rolled out earlier, and can exchange two node
+// ports.
 func TestNodePortsMoveBetweenComponents(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

@@ -54,7 +54,8 @@ func (e *env) eventCount(reason string) int {
 	return n
 }
 
-// A volume that cannot grow keeps its size, and the status reports it. Other changes of the database are applied, and the size can be reset.
+// A volume that cannot grow keeps its size, and the status reports this. The operator applies other changes of the database, and a user can
+// reset the size.
 func TestVolumeThatCannotGrow(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -85,7 +86,7 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 	e.sameData(claim, password)
 }
 
-// staysSmall expects the status to report that the database's volume keeps its size, and the reason.
+// staysSmall expects the status to report the kept size of the database's volume and the reason.
 func (e *env) staysSmall(name string) {
 	e.Helper()
 	if err := harness.Mentions(e.componentStatus(name, "mysql").Message, "stays at 5Gi", "storage class"); err != nil {
@@ -120,7 +121,7 @@ func TestVolumeGrows(t *testing.T) {
 	}
 	e.equal("objects written", harness.Objects(op.Since(requests, harness.Sent.WritesObject)),
 		[]string{"PersistentVolumeClaim/data-mysql-dataservice-0", "StatefulSet/mysql-dataservice"})
-	if writes := op.Since(requests, harness.Sent.WritesObject); len(writes) > 4 { // claim; StatefulSet: refused change, deletion, creation
+	if writes := op.Since(requests, harness.Sent.WritesObject); len(writes) > 4 { // claim: 1; StatefulSet: 3 (refused change, deletion, creation)
 		t.Errorf("%d writes: %v", len(writes), writes)
 	}
 	e.sameData(claim, password)
@@ -137,7 +138,7 @@ func TestVolumeGrows(t *testing.T) {
 	}
 }
 
-// neverStopped expects the database to have had one pod, which was ready all the time.
+// neverStopped expects that the database had only one pod, and that this pod was ready all the time.
 func (e *env) neverStopped(mark int, only *corev1.Pod) {
 	e.Helper()
 	for _, c := range e.Since(mark) {

@@ -20,7 +20,7 @@ import (
 
 // With restartOnChange, a changed Secret of a user restarts the pods that use it, and no others. An event names the
 // Secret. Setting restartOnChange restarts nothing, and neither does a new Secret with the same content. A new operator
-// reads all Secrets at once, so the test does not wait a minute.
+// reads all Secrets at its start, so the test restarts the operator instead of waiting a minute.
 func TestRestartOnChange(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -91,7 +91,7 @@ func (e *env) samePods(before map[string][]types.UID, components ...string) {
 	}
 }
 
-// restarted waits until proxy has other pods, and is ready, and an event names the cause.
+// restarted waits until proxy has new pods and is ready, and until an event names the cause.
 func (e *env) restarted(name string, before map[string][]types.UID, cause string) {
 	e.Helper()
 	e.Until("proxy restarts", func() error {

@@ -36,9 +36,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The operator has exactly the rights that it uses. The test compares its roles with the API server's audit log of the whole life of a
-// DataService with every kind: created, changed by hand, changed by its author, and removed piece by piece. The gate has TestSomeNamespaces
-// instead, in which no request may be refused.
+// The operator has exactly the rights that it uses. The test compares the operator's roles with the API server's audit log of the whole
+// life of a DataService with every kind: created, changed by hand, changed by its author, and removed piece by piece. make test runs
+// TestSomeNamespaces instead, which fails if the API server refuses a request.
 func TestRightsAreThoseUsed(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)
@@ -55,7 +55,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	e.liveThroughEverything()
 	e.reportOfOtherKinds()
 	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
-	e.Until("metrics are served", func() error { // the authorizer reads new roles by a watch
+	e.Until("metrics are served", func() error { // the authorizer reads new roles by a watch, so the first requests may fail
 		code, body := fetch(t, "https://"+metrics+"/metrics", reader)
 		return stage.Unless(code == http.StatusOK, body)
 	})
@@ -119,12 +119,12 @@ func (e *env) reportOfOtherKinds() {
 	})
 }
 
-// withoutStreams makes the API server refuse streamed lists, like older API servers. Then the operator lists and watches; otherwise it
-// only watches.
+// withoutStreams makes the API server refuse streamed lists, like older API servers. Then the operator lists and watches; with
+// streamed lists, it only watches.
 func withoutStreams(next http.RoundTripper) http.RoundTripper {
 	return harness.Transport(func(r *http.Request) (*http.Response, error) {
 		if query := r.URL.Query(); query.Has("sendInitialEvents") {
-			query.Del("resourceVersionMatch") // the parameter is invalid without sendInitialEvents
+			query.Del("resourceVersionMatch") // the API server refuses sendInitialEvents without this parameter
 			r = r.Clone(r.Context())
 			r.URL.RawQuery = query.Encode()
 		}
@@ -169,7 +169,7 @@ func (e *env) liveThroughEverything() {
 	})
 
 	e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "6Gi"}}})
-	for i := range reconcile.Limit { // more specs than are kept
+	for i := range reconcile.Limit { // more specs than the history keeps
 		generation := e.Change(name, fields{"web": fields{"labels": fields{"change": fmt.Sprint(i)}}})
 		e.Until("the change is seen", func() error { return harness.Observed(e.DataService(name), generation) })
 	}
@@ -192,7 +192,7 @@ func (e *env) liveThroughEverything() {
 // edit changes the objects of a DataService, and waits until all changes are reverted.
 func (e *env) edit(name string, change, has func(client.Object) bool) {
 	e.Helper()
-	edited := map[string]string{} // resource version by object
+	edited := map[string]string{} // object -> resource version after the edit
 	for _, before := range e.owned(name) {
 		after := before.DeepCopyObject().(client.Object)
 		if change(after) {
@@ -224,7 +224,7 @@ func addMore(object client.Object) bool {
 	case *corev1.Service:
 		o.Spec.Ports = append(o.Spec.Ports, corev1.ServicePort{Name: "more", Port: 9999})
 		return true
-	case *policyv1.PodDisruptionBudget: // kubectl edit: the other limit
+	case *policyv1.PodDisruptionBudget: // like kubectl edit: replaces one limit by the other
 		o.Spec.MinAvailable, o.Spec.MaxUnavailable = ptr.To(intstr.FromInt32(1)), nil
 		return true
 	case *appsv1.Deployment:

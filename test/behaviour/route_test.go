@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A service with an httpRoute becomes ready without the CRDs of the Gateway API, and gets its route once the CRDs exist. The route is kept
-// like any other object, and is removed with its field.
+// A service with an httpRoute becomes ready without the CRDs of the Gateway API, and gets its route once the CRDs exist. The operator
+// restores the route like any other object, and removes the route with its field.
 func TestHTTPRoute(t *testing.T) {
 	e := parallel(t)
 	e.Start()
@@ -35,7 +35,7 @@ func TestHTTPRoute(t *testing.T) {
 	e.Must(err)
 	crd := &unstructured.Unstructured{}
 	e.Must(yaml.Unmarshal(data, &crd.Object))
-	e.Must(api.Create(e.Ctx, crd)) // it is not deleted: an operator that has watched it would detect this
+	e.Must(api.Create(e.Ctx, crd)) // the test does not delete the CRD, because operators that watch it would detect the deletion
 	live := object.Empty(object.Route)
 	read := func() error { return api.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "web"}, live) }
 	e.Until("the route is created", read)

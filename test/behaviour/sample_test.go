@@ -30,7 +30,7 @@ var backEnds = []string{"api-manager", "auth", "ds-adapter", "es-adapter", "trd-
 // are in the golden files of internal/platform/plan.
 func TestSample(t *testing.T) {
 	e := alone(t)
-	op := e.Start(func(_ *rest.Config, o *manager.Options) { o.WatchNamespaces = nil }) // the deployed configuration
+	op := e.Start(func(_ *rest.Config, o *manager.Options) { o.WatchNamespaces = nil }) // watches all namespaces, like a deployed operator
 	mark := op.Mark()
 	name := e.CreateReady(harness.Read(harness.SampleFile))
 
@@ -50,7 +50,7 @@ func TestSample(t *testing.T) {
 	if writes := here(harness.Sent.WritesObject); len(writes) != len(made) {
 		t.Errorf("%d writes for %d objects: %v", len(writes), len(made), writes)
 	}
-	// At most, each component is observed waiting, starting and ready, at different times.
+	// At most, the status shows each component as waiting, starting and ready, at different times.
 	if writes := here(harness.Sent.WritesStatus); len(writes) > 3+2*12 {
 		t.Errorf("%d status writes: %v", len(writes), writes)
 	}
@@ -63,15 +63,15 @@ func TestSample(t *testing.T) {
 	e.eventOfEach()
 	e.arrowsMoved(name)
 	mark = op.Mark()
-	e.remove(name) // the sample's node port is unique in the cluster
+	e.remove(name) // frees the sample's node port, which only one Service of the cluster can use
 	if writes := here(harness.Sent.WritesObject); len(writes) > 0 {
 		t.Errorf("writes of objects for a deletion: %v", writes)
 	}
 }
 
-// Every sample becomes ready unchanged. The gate tests the smallest sample and the sample with every field. TestSample tests the sample of
-// the platform, and test/schema shows that the API server accepts all samples. No other test runs at the same time, because node ports are
-// unique in the cluster.
+// Every sample becomes ready unchanged. make test tests only the smallest sample and the sample with every field. TestSample tests the
+// sample of the platform, and test/schema shows that the API server accepts all samples. No other test runs at the same time, because node
+// ports are unique in the cluster.
 func TestSamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/samples/*.yaml"))
 	if err != nil || len(files) < 2 {
@@ -147,7 +147,7 @@ func (e *env) eventOfEach() {
 	})
 }
 
-// arrowsMoved expects that the arrow line has shown the components in progress.
+// arrowsMoved expects that the brackets in status.message have marked different components, and that the last message has no brackets.
 func (e *env) arrowsMoved(name string) {
 	e.Helper()
 	brackets := regexp.MustCompile(`\[[a-z-]+\]`)

@@ -162,7 +162,7 @@ func TestThreatForeignSecrets(t *testing.T) {
 	account := asText(op.Since(0, func(r harness.Sent) bool { return r.Resource == "secrets" && r.Name == "account" }))
 	e.equal("requests for the account", slices.Compact(account), []string{"get " + e.Namespace + "/secrets/account -> 200"})
 
-	// A foreign Secret with the name of an operator's Secret is read, to name its owner, and not changed.
+	// If a foreign Secret has the name of an operator's Secret, the operator reads it to name the owner, and does not change it.
 	e.Change(name, fields{"mysql": fields{"kind": "ThirdParty", "credentialsSecret": nil, "thirdParty": fields{
 		"url": "mysql://db.example.org:3306", "username": "app", "password": "other-" + e.Namespace,
 	}}})
@@ -211,7 +211,7 @@ func TestThreatPrivilegedPods(t *testing.T) {
 	}
 }
 
-// A password reaches pods through a Secret. No other object, status, event or log has the password.
+// A password reaches pods only through a Secret. No other object, status, event or log contains the password.
 func TestPasswordsStayInSecrets(t *testing.T) {
 	e := parallel(t)
 	e.Start()
@@ -235,7 +235,7 @@ func TestPasswordsStayInSecrets(t *testing.T) {
 		string(platform.Data["jwt-secret"]), string(platform.Data["gateway-password"]))
 }
 
-// secret expects that only Secrets and the spec have any of the words.
+// secret expects that only Secrets and the spec contain the passwords.
 func (e *env) secret(passwords ...string) {
 	e.Helper()
 	looked := map[string]bool{}

@@ -32,8 +32,8 @@ func charts(version string, rollouts int) func(*rest.Config, *manager.Options) {
 
 func platform(n int) string { return fmt.Sprintf("p%02d", n) }
 
-// A new version of the operator changes two DataServices at a time. After one of them has become Degraded, it changes no further
-// DataService. Corrections and changes of users do not wait. A new leader continues the turns.
+// A new version of the operator changes two DataServices at a time. After one of them has become Degraded, the operator changes
+// no further DataService. Corrections and changes of users do not wait. A new leader continues the turns.
 func TestMaxRollouts(t *testing.T) {
 	harness.Long(t)
 	e := alone(t) // fifty platforms would slow down parallel tests
@@ -105,7 +105,7 @@ func (e *env) inTurns(what string, holds func() error) {
 	e.CatchUp()
 }
 
-// changed returns nil if at least `want` platforms run an image.
+// changed returns nil if at least `want` platforms run the image of a version.
 func (e *env) changed(version string, want int) error {
 	found := 0
 	for _, d := range harness.Every[*appsv1.Deployment](e.Journal) {
@@ -133,8 +133,8 @@ func (e *env) turns(have, wait int) error {
 	return nil
 }
 
-// twoAtOnce fails the test unless, after a mark, at most two Deployments were incomplete at the same time, and at some time exactly two. It
-// does not depend on the operator's status.
+// twoAtOnce fails the test unless, after a mark, at most two Deployments were incomplete at the same time, and at some time exactly two.
+// twoAtOnce does not use the status that the operator writes.
 func (e *env) twoAtOnce(mark int) {
 	e.Helper()
 	most := 0

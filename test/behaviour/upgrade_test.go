@@ -31,7 +31,7 @@ func ofVersion(v string) func(*rest.Config, *manager.Options) {
 	return func(_ *rest.Config, o *manager.Options) { o.Version = v }
 }
 
-// writers returns the versions of the operators that wrote the objects, by their annotations.
+// writers returns the versions of the operators that wrote the objects, from the objects' annotations.
 func (e *env) writers() []string {
 	var found []string
 	for _, obj := range e.made() {
@@ -66,7 +66,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	before := versions(e.made()...)
 	generation := e.Change(name, fields{"proxy": fields{"replica": 3}, "web": nil})
 	e.Must(api.Delete(e.Ctx, harness.Lookup[*corev1.ConfigMap](e.Journal, "proxy").DeepCopy()))
-	e.ChangeReady(neighbour, fields{"auth": fields{"replica": 2}}) // this change is allowed
+	e.ChangeReady(neighbour, fields{"auth": fields{"replica": 2}}) // allowed: no newer operator has written these objects
 	e.Until("the change is seen", func() error {
 		return stage.Unless(e.DataService(name).Status.ObservedGeneration == generation, "it is not")
 	})
@@ -107,8 +107,8 @@ func (e *env) takenBack(name, older string) {
 	}
 }
 
-// A newer operator may create objects of a kind that this operator does not have. This operator detects no newer writer from such objects,
-// and continues. It does not change or remove them; Kubernetes deletes them with the DataService.
+// A newer operator may create objects of a kind that this operator does not manage. This operator detects no newer writer from such
+// objects, and continues. It does not change or remove them; Kubernetes deletes them with the DataService.
 func TestObjectOfAKindOfANewerOperator(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)
@@ -163,8 +163,8 @@ func (e *env) history(name string) []*reconcile.Revision {
 	return found
 }
 
-// The history has each accepted spec, stored by one write without a read, and no password. At rest and after a restart nothing is written.
-// A refused spec is not stored. The history is deleted with the DataService.
+// The operator stores each accepted spec in the history with one write and no read, and without the password. It writes nothing to the
+// history after a restart, or for a refused spec. The history is deleted with the DataService.
 func TestHistory(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -193,7 +193,7 @@ func TestHistory(t *testing.T) {
 	e.ChangeReady(name, fields{"paused": false})
 	op.Stop()
 	op = e.Start()
-	e.heals(harm{what: "deleted", id: "Service/proxy"}, e.Mark()) // the repair shows that the operator has made a pass
+	e.heals(harm{what: "deleted", id: "Service/proxy"}, e.Mark()) // the repair shows that the operator has reconciled the DataService
 	e.equal("kept after a restart", asText(op.Since(0, harness.Sent.WritesHistory)), nil)
 	for _, r := range e.history(name) {
 		text, err := json.Marshal(r.Spec)

@@ -27,7 +27,8 @@ const (
 // retained are the objects that outlive a DataService with a retained volume.
 var retained = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/" + dataClaim, "Secret/" + credentials}
 
-// databaseOnly removes the components that a test of the database does not need. eureka stays, because a DataService must have a component.
+// databaseOnly removes the components that a test of the database does not need. eureka stays, because a DataService must have at least one
+// component.
 var databaseOnly = fields{"web": nil, "proxy": nil, "uuc": nil, "auth": nil}
 
 // database is the kind of the database and the retention of its volume. Without a kind, the database is removed from the spec.
@@ -45,7 +46,7 @@ func (d database) spec() fields {
 	}
 }
 
-// The states of a database, one after the other, before its DataService is deleted. test/chaos has crashes in some of these changes.
+// databases lists successive states of a database before its DataService is deleted. test/chaos tests crashes during some of these changes.
 var databases = [][]database{
 	{{"StatefulSet", "Retain"}, {"Deployment", "Delete"}},
 	{{"StatefulSet", "Delete"}, {"", "Delete"}},
@@ -58,7 +59,7 @@ var databases = [][]database{
 	{{"StatefulSet", "Delete"}, {"DaemonSet", "Delete"}, {"StatefulSet", "Delete"}},
 }
 
-// inGate is the number of entries of databases that the gate tests: the first ones.
+// inGate is the number of the first entries of databases that make test runs.
 const inGate = 4
 
 // The volume and the passwords stay the same through all changes of the database's kind and retention. They are
@@ -155,8 +156,8 @@ func (e *env) sameData(claim *corev1.PersistentVolumeClaim, password string) {
 	}
 }
 
-// neverDeleted fails the test if the database's claim, or the Secret that opens it, has been deleted
-// or replaced, even if only for a moment.
+// neverDeleted fails the test if the database's claim, or the Secret with the database's passwords,
+// has been deleted or replaced, even if only for a moment.
 func (e *env) neverDeleted(mark int, claim *corev1.PersistentVolumeClaim) {
 	e.Helper()
 	for _, c := range e.Since(mark) {
@@ -184,7 +185,7 @@ func TestOneServerStaysOneServer(t *testing.T) {
 		change fields
 		says   []string
 	}{
-		{fields{"replica": 3}, []string{"spec.mysql.replica", "has no mark", "continues as one server"}}, // the volume of this server has no guard
+		{fields{"replica": 3}, []string{"spec.mysql.replica", "has no mark", "continues as one server"}}, // the volume of this server has no mark of a guard
 		{fields{"replica": 3, "name": "another"}, []string{"spec.mysql.replica", "database mysql-dataservice", "ConfigMap mysql-dataservice-data"}},
 		{fields{"replica": 0, "replication": fields{}}, []string{"spec.mysql.replica", "one server"}},
 	} {

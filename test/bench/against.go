@@ -28,27 +28,28 @@ const (
 )
 
 const (
-	// restFor is the time in which the resident memory of an operator at rest falls by less than a hundredth. Go returns free memory slowly.
+	// restFor is the time after which an operator is at rest if it was idle and its resident memory fell by less than a hundredth. Go
+	// returns free memory slowly.
 	restFor = 10 * time.Second
 	// restWithin bounds the wait until an operator is at rest.
 	restWithin = 3 * time.Minute
 )
 
-// against compares the operator of another commit with this one. It starts both alternately, on one cluster. Only the program and the CRDs
-// of the other commit are used; its tests are not.
+// against compares the operator of another commit with this one. It starts both alternately, on one cluster. It uses only the program and
+// the CRDs of the other commit, not its tests.
 type against struct{}
 
 // build is the operator of one commit.
 type build struct {
 	name, source, dir string      // source contains the repository's files, dir the program
-	turns             [][]measure // each turn has the same measures, in the same order
+	turns             [][]measure // each turn contains the same measures, in the same order
 }
 
 // measure is one figure of a build.
 type measure struct {
 	name  string
 	value float64
-	limit *bound // of the ratio to the other build; nil means no bound
+	limit *bound // bound of the ratio to the other build; nil means no bound
 }
 
 func (a against) run(ctx context.Context, b *bench) (err error) {
@@ -173,8 +174,8 @@ func (against) restart(ctx context.Context, o *operator, n int) ([]measure, erro
 	}, err
 }
 
-// firstObjects returns the number of the operator's objects, and the time from begun until each DataService had an object. Times of the API
-// server have whole seconds.
+// firstObjects returns the number of the operator's objects, and the time from begun until each DataService had an object. The timestamps
+// of the API server have a precision of one second.
 func (b *bench) firstObjects(ctx context.Context, begun time.Time) (objects int, last time.Duration, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -202,8 +203,8 @@ func (b *bench) firstObjects(ctx context.Context, begun time.Time) (objects int,
 	return objects, last, err
 }
 
-// rest waits until an operator neither reconciles nor writes, and returns almost no more memory to the system. Each measurement collects
-// garbage.
+// rest waits until an operator neither reconciles nor writes, and returns almost no more memory to the system. Each measurement makes
+// the operator collect garbage.
 func (o *operator) rest(ctx context.Context) (usage, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restWithin, fmt.Errorf("the operator is not at rest after %s", restWithin))
 	defer cancel()

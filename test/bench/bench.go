@@ -110,7 +110,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	b.objects = len(objects) + dataRecords
-	if err := b.removeAll(ctx); err != nil { // left by a killed run
+	if err := b.removeAll(ctx); err != nil { // a killed run may have left namespaces
 		return err
 	}
 	var others dsv1.DataServiceList

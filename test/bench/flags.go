@@ -19,7 +19,8 @@ type flags struct {
 	runs int
 	// clusters is the number of RedisClusters in the section middleware, each with 6 pods.
 	clusters int
-	// large, pods and small size the section tenants: the number of RedisClusters, the pods of each, and the DataServices next to them.
+	// large, pods and small set the size of the section tenants: the number of RedisClusters, the pods of each, and the DataServices next
+	// to them.
 	large, pods, small int
 	only               []string
 	sizes              []int // numbers of DataServices in the sections load and against, ascending

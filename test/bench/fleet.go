@@ -25,21 +25,21 @@ import (
 const (
 	// label marks the namespaces of the benchmark.
 	label = "d3os-bench"
-	// alone is the namespace of the DataService in sections that have only one.
+	// alone is the namespace of the DataService in sections with only one DataService.
 	alone = label + "-one"
 	// requestsAtOnce limits the concurrent requests of the benchmark for setup and cleanup.
 	requestsAtOnce = 16
 )
 
-// one returns the sample in the namespace alone, which has no other DataService.
+// one returns the sample in the namespace that the constant alone names. The namespace contains no other DataService.
 func (b *bench) one(ctx context.Context) (*dsv1.DataService, error) {
 	ds := b.sample.DeepCopy()
 	ds.Namespace = alone
 	return ds, b.makeNamespaces(ctx, alone)
 }
 
-// many returns the DataServices with numbers in the range [from, to), each in a new namespace. They have no node ports, because a node
-// port is unique in a cluster.
+// many returns the DataServices with numbers in the range [from, to), each in a new namespace. They have no node ports, because a
+// cluster can use a node port only once.
 func (b *bench) many(ctx context.Context, from, to int) ([]*dsv1.DataService, error) {
 	var services []*dsv1.DataService
 	var names []string

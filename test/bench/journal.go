@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// journal parses the operator's log. The log has a line for every reconciliation, including those without a request.
+// journal parses the operator's log. The log contains a line for every reconciliation, including those without a request.
 type journal struct {
 	news    harness.News
 	mu      sync.Mutex

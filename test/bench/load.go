@@ -25,8 +25,8 @@ const (
 	restarts = "restart beside"
 )
 
-// load measures the operator, as a separate process with the memory of the manifests, while more and more DataServices are created,
-// changed, reconciled after a restart, and deleted.
+// load measures the operator, as a separate process with the memory limit of the manifests, while more and more DataServices are
+// created, changed, reconciled after a restart, and deleted.
 type load struct{}
 
 // step is the cost of one event, summed over the event's DataServices.
@@ -164,8 +164,8 @@ func (load) change(ctx context.Context, b *bench, n int) error {
 
 const (
 	hotEvery = 100 * time.Millisecond
-	// hotWait limits the average time in the queue while another DataService is hot. The other parts of a change's time depend on the
-	// cluster.
+	// hotWait limits the average time in the queue while another DataService changes ten times a second. The other parts of a
+	// change's time depend on the cluster.
 	hotWait = 500 * time.Millisecond
 )
 

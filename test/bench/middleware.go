@@ -50,7 +50,7 @@ const (
 // middleware counts the requests for RedisClusters with real servers, in addition to DataServices.
 type middleware struct{}
 
-// redisFleet has RedisClusters of 6 pods, and the emulator of their pods.
+// redisFleet holds RedisClusters of 6 pods, and the emulator of their pods.
 type redisFleet struct {
 	*bench
 	pods *emulator.Emulator
@@ -102,7 +102,7 @@ func pass(ctx context.Context, while time.Duration) error {
 	}
 }
 
-// startRedis makes the namespace of the RedisClusters, whose pods run real servers.
+// startRedis creates the namespace of the RedisClusters, and starts an emulator that runs real servers in the pods.
 func (b *bench) startRedis(ctx context.Context) (*redisFleet, error) {
 	f := &redisFleet{bench: b}
 	server, err := redistest.Program("redis-server")
@@ -175,7 +175,7 @@ func (middleware) create(ctx context.Context, o *operator, f *redisFleet, t *tal
 	return nil
 }
 
-// awaitRedis waits until these RedisClusters, as last written, are ready.
+// awaitRedis waits until these RedisClusters are ready in their last written generations.
 func (f *redisFleet) awaitRedis(ctx context.Context, clusters ...*redisv1.RedisCluster) error {
 	return f.seen.await(ctx, func(objects map[string]client.Object) error {
 		for _, rc := range clusters {
@@ -191,7 +191,7 @@ func (f *redisFleet) awaitRedis(ctx context.Context, clusters ...*redisv1.RedisC
 	})
 }
 
-// hang stops all servers of one cluster. It measures how long changes of the other clusters and of DataServices take.
+// hang suspends all servers of one cluster (SIGSTOP). It measures how long changes of the other clusters and of DataServices take.
 func (middleware) hang(ctx context.Context, f *redisFleet) error {
 	first := f.all[0].Name
 	for shard := range redisPods / 2 {

@@ -29,7 +29,7 @@ import (
 // report only progress by a quarter of a second.
 const settled = time.Second
 
-// operator is the operator as a separate process, with the memory of config/manager.
+// operator is the operator as a separate process, with the memory limit of config/manager.
 type operator struct {
 	*bench
 
@@ -40,7 +40,7 @@ type operator struct {
 	ended   chan struct{} // closed when the process has ended
 	err     error         // the error with which the process ended
 	began   time.Time
-	traffic *traffic // nil if requests are not counted
+	traffic *traffic // stays empty without a proxy
 }
 
 // work is a function that runs while an operator runs.
@@ -88,7 +88,7 @@ func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, d
 		bench: b, traffic: sent, journal: newJournal(), ended: make(chan struct{}),
 		metrics: address + ":8080", profile: address + ":6060",
 	}
-	// With this verbosity, the log has a line for every reconciliation.
+	// With this verbosity, the log contains a line for every reconciliation.
 	o.command = exec.Command(filepath.Join(b.dir, "manager"), append(args, "--zap-log-level=5", "--metrics-secure=false",
 		"--health-probe-bind-address=0", "--metrics-bind-address="+o.metrics, "--pprof-bind-address="+o.profile)...)
 	// GOGC has its default, as in a cluster: make test sets another value for the tests.

@@ -204,7 +204,7 @@ func (t *tallies) flush() {
 	}
 }
 
-// worst merges tallies of the same event: the maximum of every number, and the evidence of the tally with most writes.
+// worst merges tallies of the same event: the maximum of every number, and the evidence of a tally with the most writes or reads.
 func worst(all []tally) tally {
 	result := all[0]
 	for _, t := range all[1:] {

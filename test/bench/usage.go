@@ -26,7 +26,7 @@ type usage struct {
 	writes, reads, events   float64 // requests: PATCH, PUT and DELETE; GET; POST
 }
 
-// since returns the use since an earlier measurement. Sizes are not subtracted: the result has the sizes of u.
+// since returns the use since an earlier measurement. Sizes are not subtracted: the result contains the sizes of u.
 func (u usage) since(before usage) usage {
 	u.cpu, u.reconciles = u.cpu-before.cpu, u.reconciles-before.reconciles
 	u.queued, u.waited = u.queued-before.queued, u.waited-before.waited

@@ -106,7 +106,7 @@ func TestResources(t *testing.T) {
 	assert.DeepEqual(t, sorted(got), sorted(want))
 }
 
-// The related images are the images of the charts. The operator uses the images that a mirror sets in its environment.
+// The related images are the images of the charts. The operator uses the images that a mirror sets in the operator's environment.
 func TestRelatedImages(t *testing.T) {
 	spec := read[csv](t, csvFile).Spec
 	listed := map[string]string{}
@@ -151,7 +151,7 @@ func TestRights(t *testing.T) {
 		for _, rule := range c.permissions[0].Rules {
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
-					object, _, _ := strings.Cut(resource, "/") // without finalizers and status
+					object, _, _ := strings.Cut(resource, "/") // omits /finalizers and /status
 					assert.Assert(t, slices.Contains(strings.Fields(c.may), group+"/"+object),
 						"%s/%s in %s (config/manifests/patches/rights.yaml, config/rbac)", group, resource, c.where)
 				}
@@ -160,7 +160,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A bundle upgrades from the previous release. Its image is the operator of the bundle's version.
+// A bundle upgrades from the previous release, and installs the operator of the bundle's version.
 func TestVersions(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	releases, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
@@ -322,7 +322,7 @@ func mustRead(t *testing.T, file string) []byte {
 	return data
 }
 
-// Every release has a bundle that names the release's commit.
+// The file releases/commits names a commit for each release.
 func TestReleasesHaveCommits(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
 	assert.NilError(t, err)
@@ -362,8 +362,8 @@ func TestDocsNameThisVersion(t *testing.T) {
 	}
 }
 
-// The printed list of images for a mirror has all images of each release, so that the mirror serves every upgrade that
-// the catalog offers.
+// The printed list of images for a mirror contains all images of each release, so that the mirror serves every upgrade
+// that the catalog offers.
 func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	const base = "registry-edge.cosmoplat.com/dataservice/d3os-operator"
@@ -393,7 +393,7 @@ func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
 	assert.Equal(t, len(listed), len(slices.Compact(sorted(listed))), "an image is listed twice")
 }
 
-// Every link to the project uses the address in hack/project.env, and no file has another address of the project.
+// Every link to the project uses the address in hack/project.env, and no file contains another address of the project.
 func TestLinksLeadToThePublisher(t *testing.T) {
 	t.Parallel()
 	project := map[string]string{}
@@ -438,7 +438,7 @@ func TestLinksLeadToThePublisher(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// hack/catalog.sh replaces addresses of released bundles. This test searches for the addresses.
+		// Two files contain such addresses: hack/catalog.sh replaces them in released bundles, and this test searches for them.
 		if name != "hack/catalog.sh" && !strings.HasSuffix(name, "bundle_test.go") {
 			assert.Check(t, !stranger.Match(data), "%s leads to %s", name, stranger.Find(data))
 		}
@@ -498,8 +498,8 @@ func TestCatalogClaimsWhatHolds(t *testing.T) {
 	assert.Equal(t, c.Annotations["features.operators.openshift.io/disconnected"], fmt.Sprint(byDigest))
 }
 
-// Each example of the catalog works: no image is of example.com, and each resource that a backup or a restore refers to is another example.
-// After the installation, a console proposes the smallest example.
+// Each example of the catalog works: no example names example.com, and each resource that a backup or a restore refers to is another
+// example. After the installation, a console proposes the smallest example.
 func TestExamplesRun(t *testing.T) {
 	t.Parallel()
 	type example struct {

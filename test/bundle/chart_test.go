@@ -53,7 +53,7 @@ func kustomized(t *testing.T, folder string) map[string]map[string]any {
 	return objectsIn(t, strings.ReplaceAll(out, "controller:latest", "registry-edge.cosmoplat.com/dataservice/d3os-operator:v"+strings.TrimSpace(string(version))))
 }
 
-// run runs a command in the root of the repository, and returns its standard output. The error contains its standard error.
+// run runs a command in the root of the repository, and returns its standard output, or its standard error if the command fails.
 func run(t *testing.T, name string, arguments ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, arguments...)
@@ -127,7 +127,7 @@ func TestChartValues(t *testing.T) {
 	for id, object := range kustomized(t, "config/admission") {
 		assert.DeepEqual(t, more[id], object)
 	}
-	for id, object := range kustomized(t, "config/prometheus") { // without the namespace and the prefix of config/default
+	for id, object := range kustomized(t, "config/prometheus") { // these objects lack the namespace and the name prefix of config/default
 		kind, namespace, name := id[:strings.Index(id, "/")], chartNamespace, id[strings.LastIndex(id, "/")+1:]
 		if kind == "ClusterRoleBinding" {
 			namespace = ""

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Specs that use many fields at once, up to the size that etcd accepts, are planned or refused within a second of processor time. A busy
-// machine takes longer, so the gate omits this test.
+// The operator plans or refuses specs that use many fields at once, up to the size that etcd accepts, within a second of processor time.
+// A busy machine takes longer, so make test omits this test.
 func TestLargestSpecsPlanInASecond(t *testing.T) {
 	harness.Long(t)
 	repeat := func(n int, format string) string {

@@ -49,7 +49,7 @@ const (
 	largest = 1_200_000
 )
 
-// kind plans the smallest spec of a kind.
+// kind contains the smallest spec of a kind, and a function that plans a spec.
 type kind struct {
 	file, spec string
 	plan       func(t *testing.T, spec map[string]any) (client.Object, error)
@@ -115,8 +115,8 @@ func TestEveryFieldIsBounded(t *testing.T) {
 	}
 }
 
-// The largest value of any field is planned or refused within a second of processor time. A busy machine takes longer, so the gate omits
-// this test.
+// The operator plans or refuses the largest value of any field within a second of processor time. A busy machine takes longer, so make
+// test omits this test.
 func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
@@ -137,7 +137,7 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
-// The largest number in any field is planned or refused within a second of processor time, also together with a podTemplate.
+// The operator plans or refuses the largest number in any field within a second of processor time, also together with a podTemplate.
 func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
@@ -240,7 +240,7 @@ func put(in map[string]any, path []string, value any) {
 	}
 }
 
-// complete adds the fields that a component requires in addition to the field.
+// complete adds the fields that a component requires in addition to the tested field.
 func complete(spec map[string]any, path string) {
 	for list, rest := range map[string]map[string]any{
 		"additionalServices": {"name": "a", "image": "b"}, "cronJobs": {"name": "a", "image": "b", "schedule": "@daily"},
@@ -306,7 +306,7 @@ func text(s *apiextensionsv1.JSONSchemaProps, budget int64) string {
 	return strings.Repeat("a", int(max(1, min(length, budget))))
 }
 
-// item returns an item of a list, by the name of the list. Items are small, so that many fit, and each has the most costly content.
+// item returns an item of a list, by the name of the list. Items are small, so that many fit, and each contains the most costly content.
 func item(list string, s *apiextensionsv1.JSONSchemaProps, i int, budget int64) any {
 	number := func(format string) any {
 		var value any

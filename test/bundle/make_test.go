@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// A cluster without internet gets each image that the bundle's scorecard tests name.
+// The list of images for a cluster without internet contains each image that the bundle's scorecard tests name.
 func TestImagesListHasTheScorecard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(cluster.Root(), "bundle/tests/scorecard/config.yaml"))
 	assert.NilError(t, err)
@@ -34,8 +34,8 @@ func TestImagesListHasTheScorecard(t *testing.T) {
 }
 
 // `make docker-build docker-push deploy` uses one image and kubectl's current cluster, as in every project of the Operator SDK. A target
-// that starts a cluster never uses the cluster of ~/.kube/config. CRDs are applied server-side: a client-side apply stores each CRD in an
-// annotation, whose size is bounded.
+// that starts a cluster never uses the cluster of ~/.kube/config. make applies CRDs server-side, because a client-side apply stores each
+// CRD in an annotation of limited size.
 func TestMakeDeploys(t *testing.T) {
 	home := t.TempDir()
 	mine := filepath.Join(home, ".kube", "config")
@@ -108,7 +108,7 @@ func TestEmbeddedClusterIsNotTheUsers(t *testing.T) {
 	}
 }
 
-// demo runs hack/demo.sh with fake programs. It returns their calls, and the agent's image of the operator.
+// demo runs hack/demo.sh with fake programs. It returns the calls of the programs, and the agent's image that the operator gets.
 func demo(t *testing.T, command string, environment func(folder string) []string) (calls, agent string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -147,8 +147,8 @@ func TestDemoEndsItsOwnCluster(t *testing.T) {
 	assert.Equal(t, calls, "kubectl delete namespace d3os-demo --ignore-not-found\n")
 }
 
-// The demo's operator gets the agent's image. Without it, EtcdClusters, RedisClusters and backups fail. The user's cluster may not have
-// that image, so there the operator gets only an image that the user sets.
+// The demo's operator gets the agent's image. Without this image, EtcdClusters, RedisClusters and backups fail. The user's cluster may
+// not have that image, so there the operator gets only an image that the user sets.
 func TestDemoHasAnAgent(t *testing.T) {
 	for _, c := range []struct {
 		environment []string

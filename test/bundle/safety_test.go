@@ -60,8 +60,8 @@ func at(path string, change func(*schemaProps)) func(*schemaProps) {
 
 func set(value string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(value)} }
 
-// crd-safety.sh refuses changes that could harm existing resources or their clients, as OLM v1 does. The gate tests one case of each
-// answer.
+// crd-safety.sh refuses changes that could harm existing resources or their clients, as OLM v1 does. make test tests only one case
+// of each answer.
 func TestCRDSafety(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(spec *schemaProps)
@@ -139,7 +139,7 @@ func TestReviewedChangesOfRules(t *testing.T) {
 	const file = "hack/crd-safety-reviewed.yaml"
 	older := read[apiextensionsv1.CustomResourceDefinition](t, crdFile)
 	newer := older.DeepCopy()
-	reviews := slices.DeleteFunc(read[[]review](t, file), func(r review) bool { return r.Added+r.Removed == "" }) // without reviews of patterns and defaults
+	reviews := slices.DeleteFunc(read[[]review](t, file), func(r review) bool { return r.Added+r.Removed == "" }) // omits reviews of patterns and defaults
 	reviews = append(reviews, review{Path: "spec.web", Added: "true", Why: "a test"}, review{Path: "spec.web", Removed: "!false", Why: "a test"})
 	for _, r := range reviews {
 		setRule(&older, r.Path, r.Added+r.Removed, r.Removed != "")
@@ -195,7 +195,7 @@ func TestScannersReadEveryModule(t *testing.T) {
 	}
 }
 
-// crd-safety.sh compares every CRD of the newest release, and refuses to lose one.
+// crd-safety.sh compares every CRD of the newest release, and fails if a CRD no longer exists.
 func TestEveryReleasedCRDIsCompared(t *testing.T) {
 	t.Parallel()
 	previous := strings.TrimSpace(string(script(t, "hack/released.sh", strings.TrimSpace(string(mustRead(t, "VERSION"))))))

@@ -48,9 +48,9 @@ type selection struct {
 	isPeer bool
 }
 
-// A platform, a RedisCluster and an EtcdCluster have the same name in the same namespace. Their objects select only their own pods, for any
-// names of the user's services and cron jobs. No selector matches pods of another operator that have kubebuilder's labels. The selectors of
-// this operator's installation are tested, too.
+// A platform, a RedisCluster, an EtcdCluster and a MySQLCluster have the same name in the same namespace. Their objects select only their
+// own pods, for any names of the user's services and cron jobs. No selector matches pods of another operator that have kubebuilder's
+// labels. The test also covers the selectors of this operator's installation.
 func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	t.Parallel()
 	first := rendered(t, nil)
@@ -103,7 +103,8 @@ func TestSelectorsMeetNoOtherPods(t *testing.T) {
 const operator = ""
 
 // installed returns the objects that install the operator and have selectors: the objects below config, the objects of the bundle, and the
-// Deployment of the ClusterServiceVersion. The selector of the Deployment cannot change, and Kubernetes counts only pods that the Deployment owns.
+// Deployment of the ClusterServiceVersion. installed removes the selector of each Deployment: the selector cannot change, and Kubernetes counts
+// only pods that the Deployment owns.
 func installed(t *testing.T) (found []*unstructured.Unstructured) {
 	t.Helper()
 	for _, pattern := range []string{"config/manager/*.yaml", "config/prometheus/*.yaml", "config/default/*.yaml", "config/olmv1/*.yaml", "bundle/manifests/*.yaml"} {

@@ -29,15 +29,15 @@ var seed = func() uint64 {
 	return n
 }()
 
-// How many writes of a scenario are tested in each mode. With CHAOS=full, and for the scenarios in everyWrite, all
-// writes are tested.
+// The number of tested writes of a scenario, for a mode with a crash and for another mode. All writes are tested
+// with CHAOS=full, and in modes with a crash for the scenarios in everyWrite.
 const (
 	chosenCrashes = 2
 	chosenAnswers = 1
 )
 
-// points returns the writes at which a fault is injected. Repeated writes do not occur in every run: they are included only with CHAOS=full
-// and for scenarios that test them.
+// points returns the writes at which a fault is injected. Repeated writes do not occur in every run: points returns them only with
+// CHAOS=full, or for scenarios that test them.
 func (sc *scenario) points(base *baseline, m mode) []fault.Point {
 	all := fault.Points(base.writes)
 	if full {
@@ -51,7 +51,7 @@ func (sc *scenario) points(base *baseline, m mode) []fault.Point {
 	case m.crash:
 		n = chosenCrashes
 	}
-	// Components are written at the same time: their order differs between runs.
+	// The operator writes components at the same time, so the order of the writes differs between runs.
 	slices.SortFunc(all, func(a, b fault.Point) int { return strings.Compare(a.String(), b.String()) })
 	random := rand.New(rand.NewPCG(seed, uint64(len(m.name))))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

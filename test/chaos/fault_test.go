@@ -91,7 +91,7 @@ func breakAll(s *scene, op *operator) {
 	for range 5 {
 		mark := op.Mark()
 		op.Break("")
-		_ = s.Within(5*time.Second, func() error { // ends early if the scenario is done
+		_ = s.Within(5*time.Second, func() error { // ends when the operator has opened a watch again
 			if len(op.Since(mark, func(r harness.Sent) bool { return watches(r.Request) })) > 0 {
 				return nil
 			}

@@ -38,10 +38,10 @@ func compact(changes ...fields) *unstructured.Unstructured {
 // scenario is a change that the operator has to carry out.
 type scenario struct {
 	name   string
-	before *unstructured.Unstructured // a DataService that is ready before the scenario; nil for none
+	before *unstructured.Unstructured // a DataService that is ready before the scenario; nil: there is no DataService
 	then   func(*scene)               // preparation that needs a running operator
 	act    func(*scene)
-	gone   bool                     // the end state has no DataService
+	gone   bool                     // the end state contains no DataService
 	asleep bool                     // the end state is hibernated
 	check  func(oracle.State) error // returns an error if the run without faults did not have the expected effect
 	full   bool                     // only with CHAOS=full
@@ -136,8 +136,8 @@ func undrifted(s *scene) error {
 	return nil
 }
 
-// everyWrite are scenarios that crash at each of their writes, even without CHAOS=full: a create, updates in one step and in several,
-// deletes, and corrections of drift.
+// everyWrite are scenarios in which the operator crashes at each write, even without CHAOS=full: a create, updates in one step and in
+// several, deletes, and corrections of drift.
 var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "hibernate", "wake", "delete", "delete-data", "delete-foreground", "drift"}
 
 // scenarios are the changes that the operator carries out under faults.

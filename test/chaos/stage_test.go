@@ -86,7 +86,7 @@ func (s *scene) isReady() error {
 	return harness.IsReady(ds, ds.Generation)
 }
 
-// isHibernated returns why the DataService is not hibernated in its latest generation, or nil.
+// isHibernated returns the reason why the DataService is not hibernated in its latest generation, or nil.
 func (s *scene) isHibernated() error {
 	ds := &dsv1.DataService{}
 	if err := api.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.name}, ds); err != nil {
@@ -95,7 +95,7 @@ func (s *scene) isHibernated() error {
 	return stage.Unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhaseHibernated, "it is "+string(ds.Status.Phase)+": "+ds.Status.Message)
 }
 
-// isGone returns an error that names an object left of the DataService, or nil.
+// isGone returns an error that names a remaining object of the DataService, or nil.
 func (s *scene) isGone() error {
 	for id, object := range s.state(false) {
 		if strings.HasPrefix(id, "DataService/") || strings.HasPrefix(id, "Pods/") {
@@ -132,7 +132,7 @@ func (s *scene) run(process *fault.Process) *operator {
 	}
 	cfg.Wrap(op.Wrap)
 	options := harness.ManagerOptions(s.Namespace)
-	options.RetryRefused = 10 * time.Second // otherwise the operator would repeat a refused request only after patience
+	options.RetryRefused = 10 * time.Second // the default interval exceeds the time limit of the tests
 	ctx, cancel := context.WithCancel(s.Ctx)
 	op.cancel = cancel
 	go func() {
@@ -195,7 +195,7 @@ func (s *scene) quiet(op *operator, while time.Duration, history bool) (oracle.S
 }
 
 // ends waits until the namespace reaches the wanted state and the operator then writes nothing. It returns an error if that does not
-// happen within patience.
+// happen within the time limit.
 func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	deadline := time.Now().Add(patience())
 	for {

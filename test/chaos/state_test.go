@@ -89,8 +89,8 @@ func rotated(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// state returns the state of the namespace. With history, the state also has the number of objects that had each name, and the forbidden
-// events.
+// state returns the state of the namespace. The state contains the forbidden events. With history, it also contains the number of
+// objects that had each name, and the numbers of rollouts.
 func (s *scene) state(history bool) oracle.State {
 	var objects []*unstructured.Unstructured
 	for _, object := range s.All() {

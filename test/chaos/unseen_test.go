@@ -84,8 +84,8 @@ func (s *scene) notRefused(op *operator, mark int) {
 	}
 }
 
-// The rights of the operator's account are removed during the work and restored. No condition reports the missing rights, because the
-// operator may not write conditions either. The end state is right.
+// The test removes the rights of the operator's account during the work, and restores them. No condition reports the missing rights,
+// because the operator may not write conditions either. The end state equals that of a run without faults.
 func TestRightsWithdrawn(t *testing.T) {
 	for _, name := range []string{"create", "config"} {
 		sc := scenarioOf(name)

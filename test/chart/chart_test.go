@@ -51,8 +51,8 @@ type scene struct {
 	api client.WithWatch
 }
 
-// The chart is installed, upgraded and uninstalled under a running platform. CRDs and platform stay. Then it adopts the objects that
-// kustomize installed, and creates nothing again. The operator has the rights of the chart's account.
+// Helm installs, upgrades and uninstalls the chart while a platform runs. CRDs and platform stay. Then Helm adopts the objects that
+// kustomize installed, and creates no object again. The operator has the rights of the chart's account.
 func TestChart(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	c, err := cluster.Start(t.Context(), cluster.Options{Name: "chart", Pods: "general"})
@@ -100,7 +100,7 @@ func TestChart(t *testing.T) {
 	assert.DeepEqual(t, s.look(), before)
 }
 
-// helm runs the real program with a command for the release.
+// helm runs a command of the real helm program for the release.
 func (s *scene) helm(command string, options ...string) {
 	s.Helper()
 	arguments := append([]string{command, "d3os"}, options...)
@@ -136,7 +136,7 @@ func (s *scene) apply() {
 	s.run(nil, kubectl, "rollout", "status", "--namespace", namespace, "deployment/"+account, "--timeout", patience.String())
 }
 
-// operate runs an operator with the rights of the chart's account. The function that it returns ends the operator.
+// operate runs an operator with the rights of the chart's account. The returned function ends the operator.
 func (s *scene) operate() func() {
 	s.Helper()
 	config := rest.CopyConfig(s.Config)
@@ -150,7 +150,7 @@ func (s *scene) operate() func() {
 	return func() { assert.Check(s, op.Stop(patience)) }
 }
 
-// ready waits until a DataService is ready in its generation.
+// ready waits until a DataService is ready in its latest generation.
 func (s *scene) ready(resource *unstructured.Unstructured) {
 	s.Helper()
 	err := harness.Within(patience, 200*time.Millisecond, func() <-chan struct{} { return nil }, func() error {
@@ -196,7 +196,8 @@ func (s *scene) find(version, kind, name string) (*unstructured.Unstructured, er
 	return object, s.api.Get(s.Context(), key, object)
 }
 
-// identities returns the UID of each object of the operator, with the fields whose change would restart its pods or change an API.
+// identities returns the UIDs of some objects of the operator, with the fields whose change would restart the operator's pods or change an
+// API.
 func (s *scene) identities() map[string]string {
 	s.Helper()
 	found := map[string]string{}

@@ -25,10 +25,10 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// There has live objects of a resource by "Kind/name".
+// There maps "Kind/name" to the live objects of a resource.
 type There map[string]*unstructured.Unstructured
 
-// Inputs returns inputs of a plan with these objects.
+// Inputs returns inputs of a plan that contain these objects.
 func (l There) Inputs() reconcile.Inputs {
 	lookup := func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }
 	return reconcile.Inputs{Lookup: lookup, LookupLive: lookup}
@@ -67,7 +67,7 @@ func WithRecord[R any](t *testing.T, l There, records database.Records[R], owner
 	return l
 }
 
-// Kept returns a ConfigMap of an owner that does not control it.
+// Kept returns a ConfigMap with the labels of an owner and without an owner reference.
 func Kept(name string, owner object.Owner) *unstructured.Unstructured {
 	o := object.Empty(object.ConfigMapKind)
 	o.SetNamespace(owner.Namespace)
@@ -124,8 +124,8 @@ func listen(t *testing.T, port int) (ip string, listener net.Listener) {
 	return "", nil
 }
 
-// Mesh runs a test twice with a loopback address and a port of a simulated sidecar with strict mTLS: it accepts connections
-// without a certificate, and closes them with a FIN or a RST.
+// Mesh runs a test twice with the loopback address of a simulated sidecar with strict mTLS. The sidecar accepts connections
+// without a certificate, and closes them in one run with a FIN and in the other with a RST.
 func Mesh(t *testing.T, port int, test func(t *testing.T, ip string)) {
 	t.Helper()
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {

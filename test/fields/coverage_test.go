@@ -17,12 +17,12 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// probe has the fields of the API's probes: the fields of Kubernetes' probes, and one more field.
+// probe contains the field that the API adds to the fields of Kubernetes' probes.
 type probe struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// opaque are the types whose fields the CRD does not list, but the API has: these fields need cases, too.
+// opaque lists the types whose fields the CRD does not list. The API defines these fields, so they need cases, too.
 var opaque = map[string]reflect.Type{
 	"Probes": reflect.TypeFor[dsv1.Probes](), "Startup": reflect.TypeFor[probe](), "Readiness": reflect.TypeFor[probe](), "Liveness": reflect.TypeFor[probe](),
 	"Ports": reflect.TypeFor[dsv1.Port](), "ConfigFiles": reflect.TypeFor[dsv1.ConfigFile](),
@@ -56,10 +56,10 @@ func leaves(found map[string]string, at string, t reflect.Type) {
 	})
 }
 
-// leafTypes are types without nested fields of the API.
+// leafTypes are types whose nested fields are not fields of the API.
 var leafTypes = []reflect.Type{reflect.TypeFor[dsv1.Object](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]()}
 
-// walk calls each for every field of a struct, including those of embedded structs.
+// walk calls the function each for every field of a struct, including those of embedded structs.
 func walk(at string, outer, t reflect.Type, each func(path string, declares reflect.Type, field reflect.StructField)) {
 	declares := t
 	if slices.Contains(roots, outer) {
@@ -130,7 +130,7 @@ func TestSharedFieldsWorkEverywhere(t *testing.T) {
 		{"mysql", "back-end", "mysql", nil},
 		{"eureka", "back-end", "eureka", nil},
 		{"uuc", "elsewhere", "uuc", nil},
-		// A third party has a pod that checks it, but no port or settings of the operator.
+		// For a third party, the operator creates a pod that checks it, but no port and no settings.
 		{"eureka", "elsewhere", "eureka", []string{
 			"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "replica", "size",
 			"probes.path", "probes.startup", "probes.startup.disabled", "probes.liveness.disabled",
@@ -166,7 +166,7 @@ func TestSharedFieldsWorkEverywhere(t *testing.T) {
 				d := Compare(before, after)
 				assert.Check(t, d.Empty() == slices.Contains(on.without, field), "%s changes %v", field, d)
 				if field == "port" {
-					continue // these fields need other components
+					continue // a port also changes objects of other components
 				}
 				all := ByID(slices.Concat(before, after))
 				for _, id := range slices.Concat(d.Added, d.Changed, d.Removed) {
@@ -177,7 +177,7 @@ func TestSharedFieldsWorkEverywhere(t *testing.T) {
 	}
 }
 
-// shared returns the change of a case for web, if it has the same meaning for any other component.
+// shared returns the change of a case for web, if the change has the same meaning for any other component.
 func shared(c *Case) (field string, change any) {
 	field = strings.TrimPrefix(c.Field, "web.")
 	switch field {

@@ -141,7 +141,7 @@ func (c *Case) Changed() (*unstructured.Unstructured, error) {
 // named are the lists of the spec whose items have names.
 var named = []string{"additionalServices", "cronJobs"}
 
-// Plain returns a copy that has only the types of an unstructured object.
+// Plain returns a copy that contains only the types of an unstructured object.
 func Plain[T any](value T) T {
 	var copied T
 	data, err := json.Marshal(value)
@@ -226,7 +226,7 @@ func ByID(objects []*unstructured.Unstructured) map[string]*unstructured.Unstruc
 }
 
 // digest is the annotation by which the operator decides whether to write an object. Its name is a literal here, because it must not
-// change: the operator does not recognize an object without it.
+// change: the operator does not recognize an object without this annotation.
 const digest = "d3os-product.com.d3os/digest"
 
 // Text returns an object as YAML, without its digest.

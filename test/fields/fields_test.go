@@ -90,7 +90,7 @@ type addition struct {
 }
 
 // show writes the difference that a case makes: removed objects by name, and the changed leaves of others. If an earlier case has added the
-// same object, show compares with that one.
+// same object, show compares the two.
 func show(out *strings.Builder, name string, before, after []*unstructured.Unstructured, former map[string]addition) {
 	was, is := ByID(before), ByID(after)
 	d := Compare(before, after)
@@ -110,7 +110,7 @@ func show(out *strings.Builder, name string, before, after []*unstructured.Unstr
 	}
 }
 
-// common matches the paths that changes leaves out.
+// common matches the paths that the function changes omits.
 var common = regexp.MustCompile(`^$|^apiVersion$|^kind$|^metadata\.(name|namespace|ownerReferences.*|annotations\.d3os-product\.com\.d3os/digest|labels\.app\.kubernetes\.io/.*)$`)
 
 // changes lists the leaves that differ, each with its path. It omits digests, which follow from other leaves, and the fields that all
@@ -147,7 +147,7 @@ func changes(from, to *unstructured.Unstructured) string {
 	return out.String()
 }
 
-// flatten adds the leaves of a value to a map by their paths. A list item has its name or its index in the path.
+// flatten adds the leaves of a value to a map by their paths. The path of a list item contains its index and, if it has a name, the name.
 func flatten(leaves map[string]string, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:

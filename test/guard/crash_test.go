@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package guard_test tests the promises of the operator and the agent about a database's data: on a real API server, with the real agent
-// and a server that stores files, in pods of the emulator. Claims, volumes, images, pods and the operator are lost, swapped and changed. No
-// server may start on foreign data, nor on an empty volume where data is expected.
+// and a server that stores files, in pods of the emulator. The tests delete, swap and change claims, volumes, images, pods and the
+// operator. No server may start on foreign data, nor on an empty volume where data is expected.
 package guard_test
 
 import (
@@ -33,14 +33,14 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// faulty makes an operator a process with faults.
+// faulty sends an operator's requests through a process with faults.
 func faulty(p *fault.Process) func(*rest.Config, *manager.Options) {
 	return func(config *rest.Config, _ *manager.Options) { config.Wrap(p.Wrap) }
 }
 
 // The operator crashes at every write of a switch and of the switch back: before the request is sent, after the write,
-// and after the write with its answer lost. The next operator completes the switch. The short form has every thirteenth
-// of these crashes.
+// and after the write with its answer lost. The next operator completes the switch. Without GUARD_TESTS=full, the test
+// causes only every thirteenth of these crashes.
 func TestASwitchThroughCrashes(t *testing.T) {
 	harness.Long(t)
 	e := start(t)
@@ -125,7 +125,7 @@ func TestASwitchAndAStaleCache(t *testing.T) {
 	e.isOrderly(mark, false)
 }
 
-// An operator stops nothing if its cache still has a consent that was withdrawn.
+// An operator stops nothing if its cache still shows a consent that was withdrawn.
 func TestAWithdrawnConsent(t *testing.T) {
 	harness.Long(t)
 	e := start(t)

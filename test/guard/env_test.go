@@ -187,7 +187,7 @@ func (e *env) refusesAgain() {
 	e.Eventually("the guard refuses again", func() bool { return starts() > now+1 }) // a run that started earlier does not count
 }
 
-// says waits until the status of the database has a reason, and words in its message.
+// says waits until the status of the database shows a reason, and a message with these words.
 func (e *env) says(reason string, words ...string) {
 	e.Helper()
 	e.Until("the status says "+reason, func() error {
@@ -260,8 +260,8 @@ func (e *env) never(what string, happens func() bool) {
 
 var kinds = []string{"StatefulSet", "Deployment"}
 
-// forEach runs a test once for each kind of workload, with an operator and a running database. If the operator treats both kinds in the
-// same way, only the long form tests the second kind.
+// forEach runs a test once for each kind of workload, with an operator and a running database. The operator treats both kinds in the
+// same way, so make test tests only the first kind.
 func forEach(t *testing.T, test func(e *env, op *stage.Operator)) {
 	t.Helper()
 	t.Parallel()

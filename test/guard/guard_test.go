@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The guard refuses an empty volume where data is expected, even without an operator. The volume is filled only after a person has deleted
-// the record.
+// The guard refuses an empty volume where data is expected, even without an operator. A server fills the volume only after a person has
+// deleted the record.
 func TestALostClaimIsNotFilled(t *testing.T) {
 	e, op := guardedBy(t, of("StatefulSet"))
 	was := e.recorded()["id"]
@@ -47,7 +47,7 @@ func TestALostClaimIsNotFilled(t *testing.T) {
 	}
 }
 
-// The operator creates the claim of a Deployment. It creates no claim where data is expected.
+// The operator creates the claim for a Deployment, except where it expects data.
 func TestALostClaimOfADeploymentIsNotCreated(t *testing.T) {
 	harness.Long(t)
 	e, _ := guardedBy(t, of("Deployment"))
@@ -60,7 +60,7 @@ func TestALostClaimOfADeploymentIsNotCreated(t *testing.T) {
 	e.isRecorded()
 }
 
-// The right volume under a new claim is recognized by its mark. A foreign volume is refused.
+// The guard recognizes the right volume under a new claim by the mark on the volume, and refuses a foreign volume.
 func TestVolumesAreRecognizedByTheirMarks(t *testing.T) {
 	harness.Long(t)
 	e, _ := guardedBy(t, of("StatefulSet"))
@@ -141,7 +141,7 @@ func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
 }
 
 // An operator that introduces the guard restarts no database. The next pod of a StatefulSet has the guard. The pods of a Deployment have
-// the guard after their next change. Afterwards, a newer image of the agent restarts no database either.
+// the guard after the next change of the Deployment. Afterwards, a newer image of the agent restarts no database either.
 func TestTheGuardIsAddedWithoutARestart(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

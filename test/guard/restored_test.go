@@ -21,9 +21,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A restore with ownerReferences makes Kubernetes delete the claim and the record of a database together. The database
-// then begins again on an empty volume. The status, an event and `kubectl dataservice why` name the claim until a user
-// accepts the loss.
+// After a restore of objects with their old ownerReferences, Kubernetes deletes the claim and the record of a database
+// together. The database then begins again on an empty volume. The status, an event and `kubectl dataservice why` name
+// the claim until a user accepts the loss.
 func TestAClaimThatIsYoungerThanTheDatabase(t *testing.T) {
 	forEach(t, func(e *env, op *stage.Operator) {
 		op.Stop()
@@ -60,7 +60,7 @@ func TestAClaimThatIsYoungerThanTheDatabase(t *testing.T) {
 	})
 }
 
-// readyAt sets the time at which the database became ready in the status, and returns its text.
+// readyAt sets, in the status, the time at which the database became ready. It returns this time as text.
 func (e *env) readyAt(at time.Time) string {
 	e.Helper()
 	ds := e.DataService(platform)

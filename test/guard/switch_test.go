@@ -79,7 +79,7 @@ func since(message string) string {
 	return text
 }
 
-// switchTo names a database, reads the loss from the status, accepts it, and waits until the database serves.
+// switchTo names a database in the spec, accepts the loss that the status names, and waits until the DataService is ready.
 func (e *env) switchTo(name string) {
 	e.Helper()
 	e.Change(platform, fields{"mysql": fields{"name": name}})
@@ -141,7 +141,8 @@ func (e *env) isOrderly(mark int, pods bool) (replaced int) {
 	return replaced
 }
 
-// A database is switched only after the spec has its name and its loss. The switch back works in the same way.
+// The operator switches to a database only after the spec contains the name of the database and the loss. The switch back works in the same
+// way.
 func TestASwitchAndBack(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -214,7 +215,8 @@ func switchesAndBack(t *testing.T, kind string) {
 	}
 }
 
-// Until the record of the database in use is written, a switch can be cancelled by restoring the name: everything runs as before.
+// A user can cancel a switch by restoring the name, until the operator writes the record of the database in use. Everything then runs as
+// before.
 func TestASwitchIsCancelled(t *testing.T) {
 	harness.Long(t)
 	e := start(t)

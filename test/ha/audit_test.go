@@ -21,7 +21,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// audit is the API server's audit log: one clock for all.
+// audit is the API server's audit log. All its times come from one clock.
 type audit struct {
 	path string
 
@@ -64,7 +64,7 @@ func (a *audit) story(namespace string) (story, error) {
 	if s == nil {
 		return story{}, nil
 	}
-	// Lines are in the order of the answers.
+	// The lines are in the order of the answers, not in the order of the requests.
 	slices.SortStableFunc(s.writes, func(a, b entry) int { return a.received.Compare(b.received) })
 	slices.SortStableFunc(s.terms, func(a, b term) int { return a.since.Compare(b.since) })
 	return story{slices.Clone(s.writes), slices.Clone(s.terms)}, nil
@@ -93,7 +93,7 @@ func (a *audit) read() error {
 		if err := json.Unmarshal(line, &event); err != nil {
 			return err
 		}
-		// Replicas are identified by the user that they impersonate.
+		// The impersonated user identifies the replica.
 		if event.ImpersonatedUser == nil || event.ObjectRef == nil || event.ResponseStatus == nil || event.ResponseStatus.Code >= 300 {
 			continue
 		}

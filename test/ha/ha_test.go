@@ -18,13 +18,13 @@ import (
 // takeOver is a way to end a leader, with the time limit and the expected end of the leader.
 type takeOver struct {
 	name  string
-	limit time.Duration // until another replica leads
+	limit time.Duration // time until another replica must lead
 	away  func(*replica)
 	back  func(*replica) // called when another replica works; the old leader must then end
 	clean bool           // the old leader ends without an error
 }
 
-// A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at the same time, and the result
+// A standby takes over from a leader that is stopped, killed, cut off or paused. The two never write at the same time, and the result
 // matches the spec.
 func TestTakeOver(t *testing.T) {
 	options, err := manager.ParseOptions(nil)
@@ -51,7 +51,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// lose deletes the leader during writes, and waits until another replica works.
+// lose ends, cuts off or pauses the leader during writes, and waits until another replica works.
 func (s *scene) lose(c takeOver, leader *replica) {
 	s.Helper()
 	quiet := s.disturb()
@@ -71,7 +71,7 @@ func (s *scene) lose(c takeOver, leader *replica) {
 	s.settle()
 }
 
-// The operator is replaced repeatedly in the middle of rollouts.
+// The test replaces the operator repeatedly in the middle of rollouts.
 func TestRollingRestart(t *testing.T) {
 	s, old := newScene(t)
 	quiet := s.disturb()

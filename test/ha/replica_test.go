@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// replica is one process of the operator. Each has a separate user at the API server.
+// replica is one process of the operator. Each replica acts as a separate user of the API server.
 type replica struct {
 	scene   *scene
 	name    string
@@ -61,7 +61,7 @@ func (s *scene) start() *replica {
 	return r
 }
 
-// kubeconfig writes a kubeconfig with an address in the replica's network.
+// kubeconfig writes a kubeconfig with the address of the replica's proxy.
 func (r *replica) kubeconfig() string {
 	s := r.scene
 	s.Helper()
@@ -106,7 +106,7 @@ type proxy struct {
 	to       string
 	listener net.Listener
 
-	open  sync.RWMutex // held while data goes through, and for writing while the network is cut
+	open  sync.RWMutex // locked for reading while data passes, and for writing while the network is cut
 	mu    sync.Mutex
 	conns []net.Conn
 }
@@ -136,7 +136,7 @@ func (p *proxy) address() string { return p.listener.Addr().String() }
 // cut stops all traffic, without a message to either side.
 func (p *proxy) cut() { p.open.Lock() }
 
-// heal permits traffic again. Earlier data is lost, because connections are reset before.
+// heal permits traffic again. Earlier data is lost, because heal first resets the connections.
 func (p *proxy) heal() {
 	p.reset()
 	p.open.Unlock()

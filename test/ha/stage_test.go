@@ -4,7 +4,7 @@
 //go:build ha
 
 // Package ha_test runs the operator as two processes, one of which leads, and ends the leader in every possible way. `make suite-ha` runs it. The API
-// server's audit log has the author and time of each write, and the holders of the Lease.
+// server's audit log contains the author and time of each write, and the holders of the Lease.
 package ha_test
 
 import (
@@ -44,7 +44,7 @@ type scene struct {
 
 	replicas     int // started so far
 	service      *dsv1.DataService
-	plan         oracle.State    // the plan of its first spec
+	plan         oracle.State    // state of the objects with the first spec
 	leads, works []time.Duration // times of each take-over: until another replica led, and until that replica had written
 }
 

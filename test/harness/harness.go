@@ -46,7 +46,7 @@ func Connect(ctx context.Context, config *rest.Config, owner string) (client.Wit
 	return api, InstallFrom(ctx, api, cluster.Root(), owner)
 }
 
-// InstallFrom installs the CRDs of a folder with the repository's files, as Install does.
+// InstallFrom calls Install for each CRD in source, a folder with the repository's files.
 func InstallFrom(ctx context.Context, api client.Client, source, owner string) error {
 	files, err := filepath.Glob(filepath.Join(source, "config", "crd", "bases", "*.yaml"))
 	if err != nil {
@@ -67,7 +67,7 @@ func InstallFrom(ctx context.Context, api client.Client, source, owner string) e
 	return nil
 }
 
-// servedWithin bounds the time until the API server serves a CRD. The time exceeds it only if the API server hangs.
+// servedWithin bounds the time until the API server serves a CRD. The API server needs more time only if it hangs.
 const servedWithin = 5 * time.Minute
 
 // Install applies a CRD with owner as field manager, and waits until the API server serves it.
@@ -149,7 +149,7 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// Within waits until holds returns nil, and returns its last error when the time is up. It calls holds when the channel from moved
+// Within waits until holds returns nil. When the time is up, it returns the last error of holds. It calls holds when the channel from moved
 // closes. It also calls holds at an interval, because the channel does not report every change.
 func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func() error) error {
 	deadline := time.NewTimer(limit)
@@ -198,9 +198,9 @@ func Long(t *testing.T) {
 	}
 }
 
-// Bound returns the time limit of an operation. The limit is the promised time if no other process uses the machine (full: make suite-etcd
-// or make suite-redis). In make test, other packages use the same cores, so the limit is five times as long. For example, an etcd with one
-// member got no processor time, and accepted no write for 4.3 s.
+// Bound returns the time limit of an operation. In a full run (make suite-etcd, make suite-redis), no other process uses the machine, and
+// the limit is the promised time. In make test, other packages use the same cores, so the limit is five times as long. For example, an etcd
+// with one member got no processor time, and accepted no write for 4.3 s.
 func Bound(promised time.Duration, full bool) time.Duration {
 	if full {
 		return promised

@@ -58,7 +58,7 @@ func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lis
 		list := list.DeepCopyObject().(client.ObjectList)
 		w, err := api.Watch(ctx, list, client.InNamespace(namespace))
 		if err != nil {
-			_ = j.Close() // the first error has the cause
+			_ = j.Close() // the error of Watch is the cause
 			return nil, fmt.Errorf("watch %T: %w", list, err)
 		}
 		j.followers.Go(func() {
@@ -216,7 +216,7 @@ func IDs(objects []client.Object) []string {
 	return found
 }
 
-// CatchUp waits until the journal has all changes that the API server made before the call.
+// CatchUp waits until the journal contains all changes that the API server made before the call.
 func (j *Journal) CatchUp(ctx context.Context) error {
 	var all errgroup.Group
 	for _, list := range j.lists {
@@ -257,7 +257,7 @@ func (j *Journal) catchUp(ctx context.Context, list client.ObjectList) error {
 	}
 }
 
-// missing describes a change that a list contains and the journal does not have yet: a newer version of an object, or a deletion. It
+// missing describes a change that a list shows and that the journal does not contain yet: a newer version of an object, or a deletion. It
 // returns "" if there is no such change.
 func (j *Journal) missing(kind string, live *metav1.PartialObjectMetadataList) string {
 	j.mu.Lock()

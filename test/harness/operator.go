@@ -72,7 +72,7 @@ func Build(ctx context.Context, source, dir string) (string, error) {
 	return binary, nil
 }
 
-// Active waits until the operator may write. With leader election, a standby may not.
+// Active waits until the operator may write. With leader election, only the leader may write.
 func (op *Operator) Active(limit time.Duration) error {
 	select {
 	case <-op.Manager.Elected():
@@ -109,14 +109,14 @@ type Sent struct {
 	Request
 
 	At   time.Time
-	Code int // status code of the answer; 0 for none
+	Code int // status code of the answer; 0 without an answer
 }
 
 func (s Sent) String() string { return fmt.Sprintf("%s -> %d", s.Request, s.Code) }
 
 // Record stores the requests of operators.
 type Record struct {
-	News // of every request and answer
+	News // raised at every request and answer
 
 	mu   sync.Mutex
 	sent []Sent
@@ -191,7 +191,7 @@ type Request struct {
 	Resource  string // such as deployments or dataservices/status
 	Namespace string
 	Name      string
-	Initial   bool // the start of a cache: a list at any version, or a watch that begins with a list
+	Initial   bool // whether the request fills a new cache: a list at any version, or a watch that begins with a list
 }
 
 func (r Request) String() string {

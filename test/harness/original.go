@@ -24,7 +24,8 @@ type OriginalComponent struct {
 
 const applicationFile = "application.yml"
 
-// OriginalComponents are the sample's components that have objects. The twelfth component, uuc, is a third party without objects.
+// OriginalComponents are the sample's components for which the original operator creates objects. The twelfth component, uuc, is a third
+// party without objects.
 var OriginalComponents = []OriginalComponent{
 	{"mysql-dataservice", 3306, map[string]string{"mysql-dataservice": "my.cnf", "mysql-dataservice-init": "sdh_auth.sql"}},
 	{"eureka", 8761, nil},
@@ -46,7 +47,7 @@ const (
 	OriginalGatewayPassword = "the-gateway"
 )
 
-// originalConfig returns the part of the original operator's file that has a password.
+// originalConfig returns the part of the original operator's file that contains a password.
 func originalConfig(config string) string {
 	switch config {
 	case "auth":
@@ -91,8 +92,8 @@ func (c OriginalComponent) Objects(ds *dsv1.DataService) []client.Object {
 	return append(made, &appsv1.Deployment{ObjectMeta: meta(c.Name), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1), Selector: selector, Template: pods}})
 }
 
-// OriginalsRun returns an error that names a workload of the original operator without an available pod, or nil. The journal must watch the
-// workloads' kinds.
+// OriginalsRun returns an error that names a workload without an available pod, or nil if each workload of the original operator has one.
+// The journal must watch the workloads' kinds.
 func OriginalsRun(j *Journal) error {
 	for _, c := range OriginalComponents {
 		ready := int32(0)

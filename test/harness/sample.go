@@ -41,7 +41,7 @@ func With(ds *unstructured.Unstructured, changes ...Fields) *unstructured.Unstru
 	for _, c := range changes {
 		Merge(ds.Object, Fields{"spec": c})
 	}
-	data, err := json.Marshal(ds) // leaves only types that an unstructured object may have
+	data, err := json.Marshal(ds) // JSON leaves only types that an unstructured object allows
 	if err == nil {
 		err = json.Unmarshal(data, ds)
 	}
@@ -158,8 +158,8 @@ func HasCondition(ds *dsv1.DataService, kind string, status metav1.ConditionStat
 	return Mentions(c.Message, words...)
 }
 
-// Mentions returns an error if a text lacks one of the words, or nil. Any white space counts as one space, because conditions replace the
-// white space in quoted errors of the API server.
+// Mentions returns an error if a text lacks one of the words, or nil. Any white space counts as one space, because the operator replaces
+// the white space in API server errors that conditions quote.
 func Mentions(text string, words ...string) error {
 	for _, word := range words {
 		if !strings.Contains(oneSpaced(text), oneSpaced(word)) {

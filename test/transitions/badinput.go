@@ -98,8 +98,8 @@ func (s *suite) turn(place int) []string {
 	return names
 }
 
-// texts puts each text at every path of a part of the properties. Each text must be refused, be reported as a mistake, or appear in the
-// manifests unchanged and without another change. Accepted texts are then set in the running platform.
+// texts puts each text at every path of one part of the properties. Each text must be refused, be reported as a mistake, or appear in
+// the manifests unchanged and without another change. Accepted texts are then set in the running platform.
 func texts(ctx context.Context, w *walker, part, parts int) error {
 	accepted := map[string][]chain{}
 	for i, p := range w.all {
@@ -123,7 +123,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 				}
 			}
 		}
-		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one text for each property, alternately
+		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // only one text for each property; the texts alternate
 			value := runs[names[i%len(names)]]
 			accepted[p.component()] = append(accepted[p.component()], chain{property: p, values: []any{value}})
 		}

@@ -22,7 +22,7 @@ import (
 //go:embed corpus.yaml bases
 var files embed.FS
 
-// entry has the test values of one property of the spec, and the rules for them. The head of corpus.yaml explains the fields.
+// entry contains the test values of one property of the spec, and the rules for them. The head of corpus.yaml explains the fields.
 type entry struct {
 	Values    []any          `json:"values"`
 	With      map[string]any `json:"with"`

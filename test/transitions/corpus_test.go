@@ -10,8 +10,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Every property of the CRD has values, or its entry in the corpus names the suite that tests the property. The property's base has the
-// property's component.
+// Every property of the CRD has values, or its entry in the corpus names the suite that tests the property. The property's base
+// contains the property's component.
 func TestEveryPropertyHasValues(t *testing.T) {
 	t.Parallel()
 	all, err := load()

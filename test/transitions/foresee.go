@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// The short form runs diff before one of eachOf changes, and before one of eachOfSequence changes in a random sequence.
+// The short form runs diff only before every eachOf-th change, and in a random sequence before every eachOfSequence-th change.
 const (
 	eachOf         = 6
 	eachOfSequence = 2
@@ -37,8 +37,8 @@ type forecast struct {
 // pods are the pods of each component, excluding pods of jobs.
 type pods map[string][]types.UID
 
-// foresee predicts the operator's actions for a spec. It returns nil for most changes of the short form, and while an earlier spec is still
-// being applied.
+// foresee predicts the operator's actions for a spec. It returns nil for most changes of the short form, and if the DataService is paused
+// or not ready.
 func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*forecast, error) {
 	if w.changes++; !w.full && w.changes%each != 0 {
 		return nil, nil
@@ -87,7 +87,7 @@ func (w *walker) came(ctx context.Context, f *forecast) error {
 	})
 }
 
-// writes returns the objects that are written or deleted, without duplicates.
+// writes returns the objects that diff expects the operator to write or delete, without duplicates.
 func (f *forecast) writes() []string {
 	var found []string
 	for i := range f.Changes {

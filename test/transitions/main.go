@@ -53,7 +53,7 @@ type suite struct {
 	all     []*property
 	full    bool
 	first   int64  // the seed of the first random sequence
-	only    int64  // the seed of the only random sequence to walk; 0 for everything
+	only    int64  // the seed of the only random sequence to walk; 0: run all jobs
 	jobs    string // substring of the names of the jobs to run
 	ports   atomic.Int64
 }
@@ -118,7 +118,7 @@ func run() error {
 	return errors.Join(err, c.Stop())
 }
 
-// prepare connects, installs the CRD and waits until it is served.
+// prepare connects, installs the CRDs and waits until the API server serves them.
 func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
 	s.config = config
 	var err error
@@ -151,7 +151,7 @@ const (
 	carriedOut verdict = "passed"             // runs as planned, and is healthy
 	refused    verdict = "refused"            // the API server refuses it and names the field
 	reported   verdict = "named in condition" // no object changes, and a condition names the field
-	troubled   verdict = "trouble named"      // runs as planned, is not healthy, and the status has the reason
+	troubled   verdict = "trouble named"      // runs as planned, is not healthy, and the status shows the reason
 	failed     verdict = "failed"             // none of these
 )
 

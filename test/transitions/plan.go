@@ -163,7 +163,7 @@ func share[T any](name, base string, walkers int, items []T, do func(*walker, co
 	return jobs
 }
 
-// sorts are the components of the base middleware: one for each sort of component.
+// sorts are the components of the base middleware: one of each type.
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused", "hibernate"}
 
 // wrong returns the jobs that set wrong values, which the operator must report. The short form sets only one value of
@@ -208,7 +208,7 @@ func (s *suite) sequences() []job {
 			}
 		}
 		jobs = append(jobs, job{name: fmt.Sprintf("seed %d", seed), base: name, seed: seed, do: func(ctx context.Context, w *walker) error {
-			_ = w.sequence(ctx, of, steps) // the report has the result
+			_ = w.sequence(ctx, of, steps) // the report contains the result
 			return ctx.Err()
 		}})
 	}

@@ -127,7 +127,7 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, error
 	return v, err
 }
 
-// outcome returns the result of a spec with a plan, or names its missing objects.
+// outcome returns the result for a spec that has a plan, or an error while the status shows no result.
 func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error) {
 	ds, err := w.seenAt(w.name, generation)
 	if err != nil {
@@ -138,7 +138,7 @@ func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error)
 	}
 	switch {
 	case harness.IsReady(ds, generation) == nil:
-		planned, err := w.planned(ctx) // contains the passwords that were generated since
+		planned, err := w.planned(ctx) // this plan contains the passwords that the operator has generated since
 		if err != nil {
 			return failed, err
 		}
@@ -180,8 +180,9 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few returns how many values of a property the short form sets. It returns 1 if another property covers the
-// manifests, all values if the property is a list of texts (push, pop and empty), and otherwise 2.
+// few returns the number of values of a property that the short form sets: 1 if the property changes
+// manifests of other components, the number of all values if the property is a list of texts (push, pop and
+// empty), and otherwise 2.
 func few(p *property) int {
 	switch {
 	case p.entry.Shares:
@@ -192,8 +193,8 @@ func few(p *property) int {
 	return 2
 }
 
-// batches distributes the properties of a base into batches. A batch has one property of each component. A property that also changes
-// objects of other components has a separate batch.
+// batches distributes the properties of a base into batches. A batch contains at most one property of each component. A property that
+// also changes objects of other components has a separate batch.
 func (s *suite) batches(of []*property) []batch {
 	var alone, together []batch
 	next := map[string]int{} // by component: the batch of its next property
@@ -344,7 +345,7 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 		if err := w.become(ctx, spec); err != nil {
 			return err
 		}
-		if after, err = w.planned(ctx); err != nil { // contains the passwords that were generated since
+		if after, err = w.planned(ctx); err != nil { // this plan contains the passwords that the operator has generated since
 			return err
 		}
 		if err := w.eventually(ctx, w.asPlanned(ctx, after)); err != nil {
@@ -375,8 +376,8 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 	}
 }
 
-// shows returns an error unless each changed property changes the plan of its component. Properties that the corpus
-// marks as silent are exempt.
+// shows returns an error unless each changed property changes the plan of its component. A property that the corpus
+// marks as silent must not change it.
 func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 	d := fields.Compare(before, after)
 	all := fields.ByID(slices.Concat(before, after))

@@ -40,12 +40,12 @@ func (w *walker) remember(ctx context.Context) (*moment, error) {
 }
 
 // goBack rolls back to a moment as `kubectl dataservice rollback` does. The manifests must equal the manifests of the moment, except in the
-// fields that rollback keeps. It returns the new spec, or nil if the history has no earlier spec.
+// fields that rollback keeps. It returns the new spec, or nil if the history no longer contains the spec or its password.
 func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error) {
 	var spec map[string]any
 	var kept []string
 	none := false
-	err := w.until(func() (err error) { // the revision is written after the spec is accepted
+	err := w.until(func() (err error) { // the operator writes the revision after it has accepted the spec
 		spec, kept, err = w.earlier(ctx, to.generation)
 		if none = errors.Is(err, errDropped) || errors.Is(err, plugin.ErrNoPassword); none {
 			return nil
@@ -236,7 +236,7 @@ func (w *walker) sleeps(ctx context.Context, spec map[string]any) error {
 	})
 }
 
-// wordForWord expects the exact error of the plan in the condition. Kubernetes' message about such a label has double spaces.
+// wordForWord expects the condition to quote the error of the plan. Kubernetes' message about this label contains double spaces.
 func wordForWord(ctx context.Context, w *walker) error {
 	v, err := w.judge(ctx, changed(w.spec, on(fieldsOf{"labels": fieldsOf{"a": "b c"}})))
 	if err == nil && v != reported {
@@ -309,7 +309,7 @@ func thereAndBack(ctx context.Context, w *walker) error {
 			if _, err := w.change(ctx, changed(w.spec, flips[name])); err != nil {
 				return err
 			}
-			if err := w.recovered(ctx); err != nil { // the operator's first action is the restoring change, about 10 ms later
+			if err := w.recovered(ctx); err != nil { // recovered restores the spec about 10 ms later
 				return err
 			}
 			return w.quiet(ctx)

@@ -97,7 +97,7 @@ func (w *walker) last(name string) *dsv1.DataService {
 	return harness.Lookup[*dsv1.DataService](w.seen, name)
 }
 
-// until waits until a condition holds, and returns its last error when the time is up.
+// until waits until holds returns nil. When the time is up, it returns the last error of holds.
 func (w *walker) until(holds func() error) error {
 	// The interval is for conditions about objects that the journal does not watch.
 	return harness.Within(patience, 100*time.Millisecond, w.seen.Next, holds)
@@ -181,7 +181,7 @@ func (w *walker) planned(ctx context.Context) ([]*unstructured.Unstructured, err
 	return w.space.Planned(ctx, ds)
 }
 
-// seenAt returns the DataService once the operator has observed a generation of it.
+// seenAt returns the DataService, and an error if the operator has not observed a generation of it.
 func (w *walker) seenAt(name string, generation int64) (*dsv1.DataService, error) {
 	ds := w.last(name)
 	return ds, harness.Observed(ds, generation)

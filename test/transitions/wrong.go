@@ -141,7 +141,7 @@ func (w *walker) namesThatMeet(ctx context.Context) error {
 	return errors.Join(gone, w.deleted(ctx, "a-b")) // deleted waits for the objects of both
 }
 
-// surroundings returns changes of the namespace that other users make.
+// surroundings returns the jobs that test changes of the namespace by other users.
 func surroundings() []job {
 	return []job{
 		{name: "surroundings: limit range", base: "middleware", do: defaults},

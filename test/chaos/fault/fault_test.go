@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// server counts the requests that reach it, and sends a line to each watch for each write.
+// server records the requests that reach it, and sends each line of lines to a watch.
 type server struct {
 	*httptest.Server
 	mu    sync.Mutex

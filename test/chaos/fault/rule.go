@@ -55,7 +55,7 @@ type Call struct {
 	process *Process
 	http    *http.Request
 	send    func(*http.Request) (*http.Response, error)
-	delay   time.Duration // before every piece of a watch
+	delay   time.Duration // wait before each piece of a watch's answer
 }
 
 func (c *Call) do(rule *Rule) (*http.Response, error) {
@@ -154,7 +154,7 @@ func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 }
 
 // Past returns an action that answers a list with the content at an older resource version. A later watch from that
-// version passes. A watch that begins with a list is refused, so that the sender requests a list.
+// version passes. The action refuses a watch that begins with a list, so that the sender requests a list.
 func Past(version string) Action {
 	return func(c *Call) (*http.Response, error) {
 		query := c.http.URL.Query()
@@ -176,7 +176,7 @@ func Past(version string) Action {
 // Point is one write of a run.
 type Point struct {
 	Verb, Resource, Name string
-	Nth                  int // index of the write among the writes with its verb and object
+	Nth                  int // number of the write, from 1, among the writes with the same verb and object
 }
 
 // Points returns every write of a run.
@@ -224,7 +224,7 @@ type Process struct {
 	mu      sync.Mutex
 	rules   []*Rule
 	streams map[*stream]struct{}
-	held    map[string]chan struct{} // by resource: closed when its watches are released
+	held    map[string]chan struct{} // resource -> channel that Release closes
 }
 
 // New returns a process without faults.

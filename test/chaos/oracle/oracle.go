@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package oracle compares the states of two namespaces. It ignores values that always differ: names of the namespaces, UIDs, versions,
-// times, addresses, generated passwords. A Snapshot shows whether anything was written or restarted in a namespace.
+// times, addresses, generated passwords. Two Snapshots show whether anything was written or restarted in a namespace.
 package oracle
 
 import (
@@ -27,7 +27,7 @@ import (
 // State is the state of a namespace. It maps kind/name to the compared fields of the object.
 type State map[string]any
 
-// Of returns the state of a namespace's objects. Pods have random names, so the state has a summary of each component's pods.
+// Of returns the state of a namespace's objects. Pods have random names, so the state contains a summary of each component's pods.
 func Of(namespace string, objects []*unstructured.Unstructured) (State, error) {
 	known := map[types.UID]string{}
 	for _, obj := range objects {
@@ -277,7 +277,8 @@ func status(value any) any {
 	return status
 }
 
-// fields returns the fields that the operator owns. (The operator removes an owned field from the object when the spec no longer has it.)
+// fields returns the fields that the operator owns. (The operator removes an owned field from the object when the spec no longer contains
+// the field.)
 func fields(managers []metav1.ManagedFieldsEntry) map[string]any {
 	owned := map[string]any{}
 	for _, m := range managers {

@@ -22,7 +22,7 @@ var written = append(slices.Clone(object.Kinds), schema.GroupVersionKind{Group: 
 
 // Snapshot lists the pods of a namespace, and the version of each object.
 type Snapshot struct {
-	Pods    map[string]string // by name: UID and restarts
+	Pods    map[string]string // by name: UID, restarts and readiness
 	Objects map[string]string // by kind/name: UID and version
 }
 
@@ -57,8 +57,8 @@ func Take(ctx context.Context, api client.Client, namespace string) (Snapshot, e
 }
 
 // versionOf returns a text that changes with every write of an object except status writes. (A status write also changes the resource
-// version.) For an object with a status, the text has the generation, which changes with the spec. It also has the time and writer of
-// each other write, such as a write of an annotation.
+// version.) For an object with a status, the text contains the generation, which changes with the spec. It also contains the time and
+// writer of each other write, such as a write of an annotation.
 func versionOf(object *metav1.PartialObjectMetadata) string {
 	version := fmt.Sprintf("generation %d", object.Generation)
 	status := object.Generation != 0

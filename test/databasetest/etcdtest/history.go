@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// never is the time of the return of a request with an unknown outcome.
+// never stands for the return time of a request with an unknown outcome.
 const never = int64(24 * time.Hour)
 
 // operation is a request on a shared key.
@@ -49,9 +49,9 @@ var register = porcupine.Model{
 	},
 }
 
-// certain simplifies a history. The result is linearizable if and only if the given history is. A write with an unknown
-// outcome is omitted if no client read its value; otherwise the write took effect before the first read of its value.
-// Every value is written once.
+// certain simplifies a history. The result is linearizable if and only if the given history is. certain omits a write
+// with an unknown outcome if no client read the value. Otherwise the write took effect before the first read of the
+// value returned, so the write ends there. Clients write each value only once.
 func certain(history []porcupine.Operation) []porcupine.Operation {
 	read := map[operation]int64{}
 	for _, o := range history {

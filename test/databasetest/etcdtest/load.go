@@ -1,7 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdtest has clients that write to a real etcd and record their writes, the paths of etcd's programs, and a function that damages a volume.
+// Package etcdtest contains clients that write to a real etcd and record their writes, the paths of etcd's programs, and a function that damages a
+// volume.
 package etcdtest
 
 import (
@@ -28,16 +29,16 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// How the load works.
+// The parameters of the load.
 const (
 	writers    = 3                       // clients that write and read the shared keys
-	sharedKeys = 4                       // the keys that clients share, for the history
-	every      = 15 * time.Millisecond   // between two requests of a client
-	patience   = 1500 * time.Millisecond // after which a client gives up a request
+	sharedKeys = 4                       // number of the keys that clients share, for the history
+	every      = 15 * time.Millisecond   // time between two requests of a client
+	patience   = 1500 * time.Millisecond // time limit of a request
 )
 
-// Load has clients that write and read, and records their requests. The history of a few shared keys must be linearizable.
-// Other keys are written once, and each acknowledged key must exist.
+// Load runs clients that write and read, and records their requests. The history of a few shared keys must be
+// linearizable. Other keys are written once, and each acknowledged key must exist.
 type Load struct {
 	dial  Dial
 	stop  context.CancelFunc
@@ -47,7 +48,7 @@ type Load struct {
 	mu       sync.Mutex
 	history  []porcupine.Operation
 	ledger   map[string]string
-	failed   []Failure // requests that failed, or with an unknown outcome
+	failed   []Failure // requests that failed or whose outcome is unknown
 	requests int
 	gap      time.Duration // the longest time without an acknowledged write
 	last     time.Time
@@ -59,7 +60,7 @@ type Failure struct {
 	Err error
 }
 
-// Dial connects to the etcd of the pod with a number; nil if that pod has no etcd.
+// Dial connects to the etcd of a pod that the number selects.
 type Dial func(number int) (*clientv3.Client, error)
 
 // NewLoad starts clients. The clients stop when End is called or the test ends.
@@ -225,7 +226,7 @@ func Program(version string) (string, error) {
 	return process.Program("ETCD", "etcds", "etcd-"+version[:strings.LastIndex(version, ".")])
 }
 
-// FlipWAL inverts bytes in the middle of the log on a volume, on which no etcd runs.
+// FlipWAL inverts bytes in the middle of the log on a volume. No etcd may run on the volume.
 func FlipWAL(volume string) error {
 	logs, err := filepath.Glob(filepath.Join(volume, "etcd", "member", "wal", "*.wal"))
 	if err == nil && len(logs) == 0 {

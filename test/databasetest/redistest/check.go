@@ -16,9 +16,9 @@ import (
 
 // Check compares the views of all nodes. It is stricter than redis-cli --cluster check, which accepts replicas with a
 // broken link. All nodes must agree that each slot has one owner, that no slot is open, and that each node is a pod at
-// its present address, which neither fails nor joins. Each shard must have one master. The other pods of the shard must
-// be linked to the master's present address, and have all writes of the master. Each pair of nodes must have connections
-// of the cluster bus in both directions.
+// its present address and is neither failing nor joining. Each shard must have one master. The other pods of the shard
+// must be linked to the master's present address. Each pair of nodes must have connections of the cluster bus in both
+// directions.
 func Check(ctx context.Context, nodes []Node) error {
 	said, err := views(ctx, nodes)
 	if err != nil {
@@ -143,7 +143,7 @@ func (v *view) same(first *view) error {
 	return nil
 }
 
-// replication checks that a replica is in sync, and linked to its master's present address.
+// replication checks that a replica's link to its master's present address is up.
 func (v *view) replication(all []*view) error {
 	if v.own.Master {
 		return nil

@@ -34,8 +34,8 @@ func IsMove(command string) bool {
 	return strings.HasPrefix(command, "CLUSTER SETSLOT") || strings.HasPrefix(command, "MIGRATE")
 }
 
-// NewClusterClient returns an application's client. It reads the owners of slots from slots, which queries any present node, like a client
-// that uses a Service.
+// NewClusterClient returns an application's client. The client gets the owners of slots from the function slots, which queries any present
+// node, like a client that uses a Service.
 func NewClusterClient(password string, slots func(context.Context) ([]redis.ClusterSlot, error)) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {

@@ -72,11 +72,11 @@ type ack struct {
 }
 
 // NewLedger starts writers and readers of keys with a new prefix. Close ends them, and closes the client. With wait,
-// a write counts as acknowledged when a replica also has it (WAIT 1).
+// a write counts as acknowledged only when a replica also has it (WAIT 1).
 func NewLedger(t testing.TB, client *redis.ClusterClient, name string, wait bool) *Ledger {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &Ledger{t: t, client: client, wait: wait, stop: stop}
-	for i := range 96 { // so many that each of up to 8 shards has keys, and moved slots have keys, too
+	for i := range 96 { // enough keys for each of up to 8 shards and for moved slots
 		l.keys = append(l.keys, &entry{key: fmt.Sprintf("%s-%d", name, i)})
 	}
 	const writers = 4
@@ -174,7 +174,7 @@ func (l *Ledger) set(ctx context.Context, key string, n int64) error {
 	if !l.wait {
 		return l.client.Set(ctx, key, n, 0).Err()
 	}
-	// On one connection, because WAIT applies to the writes of its connection.
+	// Use one connection, because WAIT applies only to the writes of its connection.
 	master, err := l.client.MasterForKey(ctx, key)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (l *Ledger) Close() Figures {
 	}
 }
 
-// Nothing logs the figures, and fails the test if an acknowledged write was lost or a read was wrong.
+// Nothing ("nothing is lost") logs the figures, and fails the test if an acknowledged write was lost or a read was wrong.
 func (f Figures) Nothing(t testing.TB, during string) {
 	t.Helper()
 	t.Logf("%s: %d writes acknowledged, %d of unknown outcome, %d reads, longest pause of a key %s, %d wrong reads, %d keys lost",

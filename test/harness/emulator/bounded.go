@@ -47,7 +47,7 @@ func (b *bounded) grow(claim *corev1.PersistentVolumeClaim, folder string) {
 	if has := b.sizes[claim.UID]; has == 0 || size <= has {
 		return
 	}
-	if syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)) == nil { // an error appears as a test that waits until its time limit
+	if syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)) == nil { // after an error, the test waits until its time limit
 		b.sizes[claim.UID] = size
 	}
 }

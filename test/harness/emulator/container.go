@@ -31,7 +31,7 @@ type container struct {
 	init bool
 }
 
-// again reports whether the restart policy restarts the container after an exit code.
+// again reports whether the restart policy restarts a container that has ended with this exit code.
 func (c *container) again(code int) bool {
 	policy := c.pod.spec.RestartPolicy
 	return !c.init && policy == corev1.RestartPolicyAlways || code != 0 && policy != corev1.RestartPolicyNever
@@ -49,7 +49,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// run runs the container until it ends and is not restarted. It returns the last exit code.
+// run runs the container, and restarts it until the restart policy allows no further restart. It returns the last exit code.
 func (c *container) run() int {
 	wait := time.Duration(0) // the first restart is immediate, as with a kubelet
 	for {
@@ -144,8 +144,8 @@ func (c *container) execute(v *view) int {
 	return run.Code
 }
 
-// lastWords returns the termination message of a program: the contents of its file or, if the policy allows, the end of this run's output.
-// The size limits are those of the kubelet.
+// lastWords returns the termination message of a program: the contents of its file or, if the file is empty and the policy allows, the end
+// of this run's output. The size limits are those of the kubelet.
 func (c *container) lastWords(v *view, code int, printed int64) string {
 	text, _ := os.ReadFile(v.lastWords) // a missing file counts as an empty one
 	if len(text) > 0 || code == 0 || c.spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {

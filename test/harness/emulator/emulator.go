@@ -12,26 +12,26 @@
 //     has a new address, or the address that a test has set (Readdress);
 //   - containers: init containers in order, then all others at once; command, args, env (values, Secrets, the pod's name,
 //     namespace, UID and address, limits), preStop by exec and sleep, restarts with back-off;
-//   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that
-//     is deleted with the claim. Rendered files follow their sources within a second, and files of pod annotations
-//     immediately;
+//   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that is
+//     deleted with the claim. The emulator writes rendered files again within a second after a change of their sources,
+//     and files of pod annotations immediately;
 //   - probes: startup, readiness and liveness by exec, plain HTTP and TCP;
 //   - status: conditions and container statuses as a kubelet writes them; a deleted pod is removed after
 //     preStop, SIGTERM and, at the end of its grace period, SIGKILL;
 //   - jobs: restart policies Never and OnFailure, phases Succeeded and Failed.
 //
 // What it does not emulate: isolation (processes share the machine's files, network and users), Services and DNS (the API
-// server takes no loopback address in an EndpointSlice, so clients use pod addresses; see Options.Names for the names of
-// pods), resource limits, security contexts, read-only mounts, hostPath volumes, tokens of service accounts (set
+// server accepts no loopback address in an EndpointSlice, so clients use pod addresses; see Options.Names for the names
+// of pods), resource limits, security contexts, read-only mounts, hostPath volumes, tokens of service accounts (set
 // automountServiceAccountToken to false), image pulls, exec and logs through the API server, resizing and ephemeral
 // containers; and the features in pod.emulated, which no chart uses. A pod with a volume, a variable, a probe or a hook
-// that is not emulated waits, and its status has the reason.
+// that is not emulated waits, and its status shows the reason.
 //
-// A process has the machine's file system, not that of the container. The emulator therefore replaces each
-// mountPath, as a whole path or as the start of a path, by the folder on this machine: in command, args,
-// workingDir, the values of env and the files of ConfigMaps, but not in Secrets, whose bytes do not change.
-// Image.Executables are replaced in the same way. Image.Rewrite handles other texts. A program must listen
-// only on its pod's address (status.podIP), not on 0.0.0.0: pods share the machine's ports.
+// A process sees the machine's file system, not the container's. The emulator therefore replaces each mountPath by
+// the folder on this machine, also at the start of a longer path. It replaces paths in command, args, workingDir,
+// the values of env and the files of ConfigMaps, but it does not change the bytes of Secrets. Image.Executables
+// are replaced in the same way. Image.Rewrite handles other texts. A program must listen only on its pod's address
+// (status.podIP), not on 0.0.0.0: pods share the machine's ports.
 package emulator
 
 import (
@@ -89,7 +89,7 @@ type Emulator struct {
 	nodes     map[string]*node
 	pods      map[types.UID]*pod
 	held      map[[2]string]bool // pairs of a pod's name and a container's name
-	addresses map[string]string  // addresses of the next pods with these names
+	addresses map[string]string  // a pod's name -> the address of the next pod with that name
 }
 
 // Start creates the nodes, and runs the namespace's pods on them until Stop.
@@ -170,7 +170,7 @@ func (e *Emulator) Stop() error {
 	for claim := range maps.Clone(e.bounded.sizes) {
 		e.bounded.unmount(claim, e.claimFolder(claim))
 	}
-	if e.guard != nil { // the guard removes the folders, which must not be mounts
+	if e.guard != nil { // the guard removes the folders, so the loop above unmounts them first
 		errs = append(errs, e.guard.End())
 	}
 	if e.network != nil { // the listeners on the network's addresses are closed now

@@ -177,7 +177,7 @@ func (c *container) results(ctx context.Context, v *view, probe *corev1.Probe) i
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// canCheck reports whether check supports a probe: ports must be numbers, and HTTP probes may set only a path.
+// canCheck reports whether the emulator supports a probe: its port must be a number, and an HTTP probe may set only a port and a path.
 func canCheck(probe *corev1.Probe) bool {
 	get, socket := probe.HTTPGet, probe.TCPSocket
 	return probe.Exec != nil ||

@@ -151,7 +151,7 @@ func (e *Emulator) StopNode(ctx context.Context, name string) error {
 		return err
 	}
 	for _, p := range ended {
-		// As Kubernetes' node lifecycle controller, change only the condition Ready, without a reason.
+		// Like Kubernetes' node lifecycle controller, change only the condition Ready, and set no reason.
 		patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
 		_, err := p.api().Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -177,8 +177,8 @@ func (e *Emulator) StartNode(ctx context.Context, name string) error {
 	return e.setReady(ctx, name, corev1.ConditionTrue)
 }
 
-// Readdress sets the address of the next pod of a name, or of the present pod when its node starts again. No other pod may use the address:
-// two programs cannot listen at one address.
+// Readdress sets the address of the next pod with this name. The present pod gets the address when its node starts again. No other pod may
+// use the address: two programs cannot listen at one address.
 func (e *Emulator) Readdress(pod, address string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

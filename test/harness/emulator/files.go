@@ -131,7 +131,7 @@ func (p *pod) refresh(ctx context.Context) {
 	}
 }
 
-// sources returns the sources of a volume whose files are rendered, in the form of a projected volume. For other volumes it returns nil.
+// sources returns the volume's sources as sources of a projected volume, or nil if the emulator renders no files for the volume.
 func sources(v corev1.Volume) []corev1.VolumeProjection {
 	switch {
 	case v.Secret != nil:
@@ -204,7 +204,7 @@ func pick(
 	return nil
 }
 
-// writeFiles replaces all files of a folder by these. A program that reads a file gets either its old or its new content.
+// writeFiles replaces all files of a folder by the given files. A program that reads a file gets either its old or its new content.
 func writeFiles(folder string, files map[string]string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -22,7 +22,7 @@ type Image struct {
 	Missing bool
 	// Entrypoint and Cmd run if a container has no command and no args, as in a Dockerfile.
 	Entrypoint, Cmd []string
-	// Env has the variables that the image sets, as ENV in a Dockerfile. A process inherits no variable of the test.
+	// Env contains the variables that the image sets, like ENV in a Dockerfile. A process inherits no variable of the test process.
 	Env map[string]string
 	// Paths are variables whose values are paths in the container. A process gets the corresponding paths on this machine.
 	Paths map[string]string
@@ -74,7 +74,7 @@ func (e *Emulator) image(c *corev1.Container) (Image, error) {
 // view is the environment of a container's process.
 type view struct {
 	image Image
-	pod   *corev1.Pod // its status has the pod's address
+	pod   *corev1.Pod // its status contains the pod's address
 	paths process.Paths
 	env   []corev1.EnvVar
 	dir   string // working directory

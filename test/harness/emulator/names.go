@@ -20,13 +20,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// names makes the DNS names of pods (<hostname>.<subdomain>.<namespace>.svc) available to programs. It mounts a separate /etc/hosts if this
-// user may mount files. An HTTP proxy records connections between pods, and can block them.
+// names makes the DNS names of pods (<hostname>.<subdomain>.<namespace>.svc) available to programs. For each program it mounts a separate
+// /etc/hosts if the test's user may mount files. An HTTP proxy records connections between pods, and can block them.
 type names struct {
 	emulator *Emulator
 	server   *http.Server
 	address  string
-	hosts    string   // the file
+	hosts    string   // path of the separate /etc/hosts
 	wrap     []string // start of a command line that mounts this file; empty if mounting is not allowed
 
 	mu    sync.Mutex
@@ -80,7 +80,7 @@ func (n *names) variables(pod string) map[string]string {
 	return map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.0/8,localhost"}
 }
 
-// list writes the names of all pods into the file. It overwrites the file in place, because processes have mounted the file.
+// list writes the names of all pods into the hosts file. It overwrites the file in place, because processes have mounted the file.
 func (n *names) list() error {
 	var text strings.Builder
 	text.WriteString("127.0.0.1 localhost\n")
@@ -146,7 +146,7 @@ func (n *names) dial(ctx context.Context, from, address string) (net.Conn, error
 // who returns the name of the pod that sent a request.
 func who(r *http.Request) string {
 	proxied := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
-	name, _, _ := proxied.BasicAuth() // only pods send requests, with their names as user names
+	name, _, _ := proxied.BasicAuth() // only pods send requests, and each sends its name as the user name
 	return name
 }
 
@@ -158,7 +158,7 @@ func (n *names) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(*httputil.ProxyRequest) {}, // the proxy's own headers are removed already
+		Rewrite:       func(*httputil.ProxyRequest) {}, // ReverseProxy has already removed the headers for the proxy
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)

@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// often is the interval of checks without a watch: conditions for which a container waits, and files of volumes.
+// often is the interval of checks for which there is no watch, and of retries after errors.
 const often = 200 * time.Millisecond
 
 // pod is a pod on a node of the emulator.
@@ -187,7 +187,7 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			label: e.options.Namespace, corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		}},
-		// The taint prevents pods of other namespaces from being scheduled here.
+		// The taint makes the scheduler prefer other nodes for the pods of other namespaces.
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: label, Value: e.options.Namespace, Effect: corev1.TaintEffectPreferNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{nodeReady(corev1.ConditionTrue)},

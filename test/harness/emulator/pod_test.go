@@ -71,7 +71,7 @@ func template() corev1.PodTemplateSpec {
 	}
 }
 
-// settings creates the objects that the pods of the template need.
+// settings creates the Secret and the ConfigMap that pods from template need.
 func (s *scene) settings() {
 	s.Helper()
 	named := metav1.ObjectMeta{Name: "settings"}
@@ -161,7 +161,7 @@ func TestVolumeLivesAsLongAsItsClaim(t *testing.T) {
 	})
 }
 
-// A feature that is not emulated is reported in the pod's status.
+// The pod's status names a feature that the emulator does not support.
 func TestUnsupportedFeaturesAreReported(t *testing.T) {
 	s := start(t)
 	s.settings()

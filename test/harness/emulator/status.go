@@ -48,7 +48,7 @@ func (c *container) terminated(id string, code int, reason, message string, bega
 	})
 }
 
-// restarting counts the next run, and moves the present state to the last state.
+// restarting increments the restart count, and stores the end of the last run as the last state.
 func (c *container) restarting() {
 	c.change(func(s *corev1.ContainerStatus) {
 		s.RestartCount++

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package process runs programs as processes of this machine for tests, and assigns loopback addresses to them. When the test process ends,
-// even by SIGKILL, all of them are killed.
+// even by SIGKILL, a guard process kills all of them.
 package process
 
 import (
@@ -35,7 +35,7 @@ type Process struct {
 	reaped bool // another process may have the process ID now
 }
 
-// Start runs a program. Its environment has the guard's mark.
+// Start runs a program. The program's environment contains the guard's mark.
 func (g *Guard) Start(argv, env []string, dir string, out *os.File) (*Process, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("there is no command")
@@ -75,7 +75,7 @@ func (p *Process) wait() {
 	p.mu.Lock()
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	p.reaped = true
-	_ = p.cmd.Wait() // the process state has the result
+	_ = p.cmd.Wait() // ProcessState contains the result
 	p.mu.Unlock()
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		p.Code = 128 + int(status.Signal())
@@ -101,8 +101,8 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
-// Guard is a process that outlives this one. Only this process writes to a pipe, so the pipe closes when this process ends. The guard then
-// kills every process whose environment has the guard's mark, and removes the files.
+// Guard is a process that outlives the test process. Only the test process has the write end of the guard's pipe, so the pipe closes when
+// the test process ends. The guard then kills every process whose environment contains the guard's mark, and removes the files.
 type Guard struct {
 	mark     string
 	cmd      *exec.Cmd
@@ -208,7 +208,7 @@ func (p *Process) Runs() bool {
 	}
 }
 
-// Wait waits until holds returns nil, and returns its last error when the time is up.
+// Wait waits until holds returns nil. When the time is up, it returns the last error of holds.
 func Wait(ctx context.Context, within time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

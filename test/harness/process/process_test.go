@@ -60,7 +60,7 @@ func TestProcessesEndWithTheTestsProcess(t *testing.T) {
 		t.Fatalf("of the processes %v only %v run", numbers, alive)
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // ended by a signal
+	_ = cmd.Wait() // always an error: the signal ended the process
 	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		_, err := os.Stat(folder)
 		return os.IsNotExist(err) && len(alive(numbers)) == 0, nil
@@ -87,12 +87,12 @@ func TestAddressesAreNotGivenTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer first.Release() //nolint:errcheck // the process ends
+	defer first.Release() //nolint:errcheck // the end of the process releases it too
 	second, err := ClaimNetwork()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Release() //nolint:errcheck // the process ends
+	defer second.Release() //nolint:errcheck // the end of the process releases it too
 	seen := map[string]bool{first.Host(): true}
 	for range 3000 {
 		for _, n := range []*Network{first, second} {

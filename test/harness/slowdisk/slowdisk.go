@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disks delay the system calls fsync and fdatasync of a program. A seccomp filter is installed before the program begins. It sends each
-// such call to the test before the kernel runs the call. No other call is delayed.
+// Disks delay the system calls fsync and fdatasync of a program. Main installs a seccomp filter before the program begins. The filter sends
+// each such call to the test before the kernel runs the call. No other call is delayed.
 type Disks struct {
 	t      *testing.T
 	listen *net.UnixListener
@@ -85,7 +85,7 @@ func (d *Disks) Program(path string) string {
 	return wrapper
 }
 
-// Slow sets the duration of each further sync of a pod.
+// Slow sets the delay before each further sync of a pod.
 func (d *Disks) Slow(pod string, delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +197,7 @@ func receive(conn *net.UnixConn) (pod string, listener int, err error) {
 	return string(text[:n]), fds[0], err
 }
 
-// Main runs the wrapped program if this process was started by Disks.Program. TestMain must call it first.
+// Main runs the wrapped program if a script of Disks.Program started this process. TestMain must call Main first.
 func Main() {
 	if os.Getenv(program) == "" {
 		return
@@ -221,7 +221,7 @@ func handOver() error {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // loads the number of the system call
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FDATASYNC, Jt: 2},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FSYNC, Jt: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},

@@ -23,9 +23,9 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Lives are successive processes of the operator. Each process ends when it makes one of its changes (side effects).
+// Lives are successive processes of the operator. Each process ends at one of its side effects.
 type Lives struct {
-	Skip  int            // number of side effects of each life before its end; 0 in the full form
+	Skip  int            // number of side effects that each life completes before it ends; 0 in the full form of a test
 	Begun int            // number of lives so far
 	Ends  map[string]int // number of ends, by side effect
 }
@@ -79,7 +79,7 @@ func IsDead(p *fault.Process) bool {
 	}
 }
 
-// Live starts operators one after the other, until a condition holds while the present operator has not crashed. begin starts an operator.
+// Live starts operators one after the other, until holds returns nil before the present operator has crashed. begin starts an operator.
 func (l *Lives) Live(s *Stage, within time.Duration, begin func() (*Life, *Operator), holds func() error) {
 	s.Helper()
 	began, lives := time.Now(), l.Begun

@@ -88,8 +88,8 @@ func (s *Stage) Until(what string, holds func() error) {
 	s.CatchUp()
 }
 
-// Try repeats an action until it succeeds. Tests use it for actions that they repeat hundreds of times, because Until sends a request to
-// the API server for each kind of the journal.
+// Try repeats an action until it succeeds. Tests that act hundreds of times use Try, because Until sends a request to the API server for
+// each kind of the journal.
 func (s *Stage) Try(what string, do func() error) {
 	s.Helper()
 	if err := s.Within(s.Suite.Patience(), do); err != nil {
@@ -97,7 +97,7 @@ func (s *Stage) Try(what string, do func() error) {
 	}
 }
 
-// CatchUp waits until the journal has every change that the API server has now. Each kind has a separate watch: a DataService may be
+// CatchUp waits until the journal contains every change that the API server has made. Each kind has a separate watch: a DataService may be
 // reported ready before the watch of Services has delivered the operator's write.
 func (s *Stage) CatchUp() {
 	s.Helper()
@@ -106,9 +106,9 @@ func (s *Stage) CatchUp() {
 	s.Must(s.Journal.CatchUp(ctx))
 }
 
-// Within waits until holds returns nil, and returns its last error when the time is up.
+// Within waits until holds returns nil. When the time is up, it returns the last error of holds.
 func (s *Stage) Within(limit time.Duration, holds func() error) error {
-	// The interval is for conditions about states that the journal does not have.
+	// The interval is for conditions about states that the journal does not contain.
 	return harness.Within(limit, 50*time.Millisecond, s.Next, holds)
 }
 

@@ -75,8 +75,8 @@ func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context
 	return m.Run()
 }
 
-// startPatience bounds each step of a suite's start. A step exceeds it only if it hangs. (hack/cluster.sh starts the clusters of a machine
-// one after the other.)
+// startPatience bounds each step of a suite's start. Only a step that hangs needs more time. (hack/cluster.sh starts the clusters of a
+// machine one after the other.)
 const startPatience = 10 * time.Minute
 
 // within runs a step of a suite's start.
@@ -124,7 +124,7 @@ func (s *Suite) Grant(ctx context.Context) error {
 	return nil
 }
 
-// AsInstalled limits the operator to the rights of Grant. Pass it to Start; without it, the operator has all rights.
+// AsInstalled limits the operator to the rights that Grant binds. Pass it to Start; without it, the operator has all rights.
 func AsInstalled(config *rest.Config, _ *manager.Options) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + accountNamespace + ":" + accountName}
 }
@@ -170,7 +170,8 @@ func Unless(holds bool, otherwise string) error {
 	return errors.New(otherwise)
 }
 
-// Eventually waits until the given function returns true. what describes the awaited state. Use Until if holds can name the missing state.
+// Eventually waits until the given function returns true. what describes the awaited state. Use Until if the check can name the missing
+// state.
 func (s *Stage) Eventually(what string, is func() bool) {
 	s.Helper()
 	s.Until(what, func() error { return Unless(is(), "it is not true yet") })
