@@ -14,8 +14,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// machine has a folder with the only commands that a script can find. Its apt-get records the arguments, and creates a command with the
-// name of each package.
+// machine has a folder with the commands that a script can find, and no others. Its apt-get records the arguments, and creates a command
+// with the name of each package.
 type machine struct{ commands, asked string }
 
 func newMachine(t *testing.T) machine {
@@ -65,7 +65,7 @@ func TestImagesInstallBuildahWhereItIsMissing(t *testing.T) {
 	assert.Equal(t, fresh.run(t, "./images.sh", "packages"), "", "everything is installed already")
 }
 
-// hack/fresh.sh lists every target, or a comment explains why it cannot run on a fresh machine.
+// hack/fresh.sh lists every target, either to run it on a fresh machine or with a comment that explains why it cannot.
 func TestFreshMachineKnowsEveryTarget(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "./fresh.sh", "check").CombinedOutput()
 	assert.NilError(t, err, "%s", out)

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command chart writes the Helm chart of the operator (make chart). It reads the objects of config/ from kustomize, and writes each as a
-// template. A placeholder marks each part that a value changes. The command replaces each placeholder by a template action. Everything else
-// equals config/.
+// template. A placeholder marks each part that a value can change. The command replaces each placeholder by a template action. Everything
+// else equals config/.
 package main
 
 import (

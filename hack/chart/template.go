@@ -127,7 +127,7 @@ func (c *chart) binding(path string, everywhere *unstructured.Unstructured) (str
 	if err != nil {
 		return "", "", err
 	}
-	each = strings.ReplaceAll(each, ".Release", "$.Release") // for use within range
+	each = strings.ReplaceAll(each, ".Release", "$.Release") // inside range, only $.Release is the release
 	return path, "{{- if .Values.manager.watchNamespaces }}\n{{- range append .Values.manager.watchNamespaces .Release.Namespace | uniq }}\n---\n" + each +
 		"{{- end }}\n{{- else }}\n" + all + "{{- end }}\n", nil
 }
@@ -165,7 +165,7 @@ func (c *chart) deployment(object *unstructured.Unstructured) (actions, error) {
 	}
 	manager["args"] = append(arguments, "@args@")
 	manager["image"], manager["resources"], manager["imagePullPolicy"] = "@image@", "@resources@", "@pull@"
-	pod["serviceAccount"] = "@pod@" // a key that sorts before serviceAccountName and is replaced
+	pod["serviceAccount"] = "@pod@" // the key sorts before serviceAccountName, and print replaces its line
 	spec["replicas"] = "@replicas@"
 	return deploymentActions, unstructured.SetNestedMap(spec, pod, "template", "spec")
 }

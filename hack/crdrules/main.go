@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command crdrules prepares two CRDs for crdify, which reports any change of a CEL rule as dangerous. It writes copies that omit the
-// messages of rules, reviewed changes of rules, and the bounds of package bounds:
+// messages of rules, reviewed changes of rules, and the bounds that package bounds adds:
 //
 //	crdrules [-all] REVIEWED OLD NEW OLD-COPY NEW-COPY
 package main
@@ -24,9 +24,9 @@ import (
 
 // review is a change that was reviewed and found to be safe.
 type review struct {
-	// CRD is the name of the CRD; empty for the CRD of DataServices.
+	// CRD is the name of the CRD; by default, the CRD of DataServices.
 	CRD string `json:"crd,omitempty"`
-	// Path of the schema, such as spec.mysql.
+	// Path is the path of the schema, such as spec.mysql.
 	Path string `json:"path"`
 	// Added or Removed is the exact text of the rule.
 	Added   string `json:"added,omitempty"`
@@ -80,7 +80,7 @@ func prepare(files []string, all bool) error {
 	return nil
 }
 
-// dropReviewed removes the reviewed changes from both CRDs. With all, it refuses a review for which there is no change.
+// dropReviewed removes the reviewed changes from both CRDs. If all is set, it returns an error for a review without a change.
 func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, reviews []review, all bool) error {
 	before, after := rules(older), rules(newer)
 	for _, r := range reviews {
@@ -108,7 +108,7 @@ func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, review
 	return nil
 }
 
-// removeBounds removes the bounds of package bounds from the newer CRD, unless the older CRD has them.
+// removeBounds removes the bounds that package bounds adds from the newer CRD, unless the older CRD has them.
 func removeBounds(older, newer *apiextensionsv1.CustomResourceDefinition) {
 	for i := range newer.Spec.Versions {
 		for j := range older.Spec.Versions {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rewrites the tar archive of an image's layer, from standard input to standard output. The output depends only on names, modes and
-// contents. Different versions of buildah, tar and Debian write slightly different headers.
+// contents, because different versions of buildah, tar and Debian write slightly different headers.
 package main
 
 import (

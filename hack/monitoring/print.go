@@ -25,8 +25,8 @@ spec:
 `
 )
 
-// manifest returns alerts as YAML, with runbooks below the project's address. The result is an object of the Prometheus operator or, with
-// plain, a rule file of Prometheus.
+// manifest returns alerts as YAML, with links to the runbooks of the project. The result is an object of the Prometheus operator or, if
+// plain is set, a rule file of Prometheus.
 func manifest(alerts []alert, project string, plain bool) string {
 	var out strings.Builder
 	indent := ""

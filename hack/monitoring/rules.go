@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// alert is an alert. Its name is an anchor in docs/runbooks.md.
+// alert is an alert of Prometheus. Its name is an anchor in docs/runbooks.md.
 type alert struct {
 	name, expr           string
 	wait                 time.Duration // time for which expr must hold
@@ -37,7 +37,7 @@ var kinds = []kind{
 // leader is true while a replica of the operator is the leader.
 const leader = `max(leader_election_master_status{name=~".*d3os.*"}) == 1`
 
-// rules returns all alerts. scaled shortens durations in tests. Every replica of the operator has the metrics of all resources, so each
+// rules returns all alerts. scaled shortens durations in tests. Every replica of the operator exports the metrics of all resources, so each
 // expression takes the maximum over the replicas. Each expression also covers the last two minutes, so an alert survives a new leader, a
 // new pod and a failed scrape.
 func rules(scaled func(time.Duration) time.Duration) []alert {
@@ -179,8 +179,8 @@ func switches(scaled func(time.Duration) time.Duration, by, recent, named string
 	}
 }
 
-// filling returns the alert about volumes with data of a kind. The kubelet exports the free space of volumes. A metric of the operator maps
-// each volume to its resource.
+// filling returns the alert about nearly full volumes with the data of a kind. The kubelet exports the free space of volumes. A metric of
+// the operator maps each volume to its resource.
 func (k kind) filling(scaled func(time.Duration) time.Duration, named string) alert {
 	label := strings.ToLower(k.name)
 	return alert{

@@ -50,7 +50,7 @@ type csv struct {
 	} `json:"spec"`
 }
 
-// permission has its fields in the order that the derivation of a role's name requires.
+// permission declares its fields in the order that the derivation of a role's name requires.
 type permission struct {
 	ServiceAccountName string              `json:"serviceAccountName"`
 	Rules              []rbacv1.PolicyRule `json:"rules"`
@@ -83,7 +83,8 @@ func read(folder string) (*bundle, error) {
 }
 
 // permissions returns sets of rights. OLM v1 creates a ClusterRole from each set. An installation for all namespaces converts rights in a
-// namespace to rights in the cluster. Some releases of OLM then add the rule for namespaces, which changes the role's name.
+// namespace to rights in the cluster. Some releases of OLM then add a rule for the resource namespaces, which changes the role's name, so
+// the result contains both sets.
 func (b *bundle) permissions() []permission {
 	spec := b.csv.Spec.Install.Spec
 	all := slices.Concat(spec.ClusterPermissions, spec.Permissions)

@@ -6,7 +6,7 @@
 //	olmv1 FILE BUNDLE...
 //
 // The account needs two sets of rights: to write the objects of the bundles, by name, and to grant the rights of the operator and of the
-// roles in the bundles. Older bundles are included, because an upgrade removes objects that only they have.
+// roles in the bundles. Older bundles are included, because an upgrade removes objects that only these bundles contain.
 package main
 
 import (

@@ -111,7 +111,7 @@ func (r *rights) give(rules []rbacv1.PolicyRule) {
 }
 
 // writes returns the rules to write objects. A rule for create or list cannot name objects. OLM v1 watches its installed objects in all
-// namespaces, so a Role cannot grant that right.
+// namespaces, so a Role cannot grant the right to watch.
 func writes(objects names, unnamed ...string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, resource := range slices.SortedFunc(maps.Keys(objects), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {

@@ -1,7 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster gives a test binary a cluster: the one of KUBECONFIG, or a simulated one (hack/cluster.sh) that ends with the process.
+// Package cluster provides a cluster to a test binary: the cluster in KUBECONFIG, or a simulated cluster (hack/cluster.sh) that ends with
+// the process.
 package cluster
 
 import (
@@ -20,24 +21,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Options describe a simulated cluster. They mean nothing for a cluster of KUBECONFIG.
+// Options describe a simulated cluster. Start ignores them if it connects to the cluster in KUBECONFIG.
 type Options struct {
 	// Name identifies the cluster on its machine, together with the process ID.
 	Name string
 	// Pods is fast or general, see hack/cluster.sh. Default: fast.
 	Pods string
-	// Nodes is the number of nodes. Default: 4.
+	// Nodes is the number of nodes. The minimum is 4.
 	Nodes int
-	// Audit is the path of an audit policy (hack/cluster.sh); unused with KUBECONFIG.
+	// Audit is the path of an audit policy (hack/cluster.sh). If it is set, Start ignores KUBECONFIG and starts a simulated cluster.
 	Audit string
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
-	Config     *rest.Config // without client-side limits
-	Kubeconfig string       // path
-	Own        bool         // started by Start, so that no other process uses it
-	AuditLog   string       // path; empty for none
+	Config     *rest.Config // without a client-side rate limit
+	Kubeconfig string       // path of the file
+	Own        bool         // Start has started the cluster, so no other process uses it
+	AuditLog   string       // path; empty without an audit policy
 
 	guard    *exec.Cmd
 	lifeline io.WriteCloser
@@ -61,8 +62,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// up starts a simulated cluster, and a guard that stops the cluster when this process ends, for any reason. The guard waits until a pipe
-// closes to which only this process writes.
+// up starts a simulated cluster, and a guard that stops the cluster when this process ends, for any reason. The guard reads from a pipe to
+// which only this process can write, and waits until the pipe closes.
 func (c *Cluster) up(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "d3os-cluster-")
 	if err != nil {
@@ -112,8 +113,8 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
-// Root returns the folder of the repository: the working directory or the nearest one above it that has this
-// package's script. (The path of this file is not compiled in: make builds with -trimpath.)
+// Root returns the folder of the repository: the working directory, or its nearest parent that contains hack/cluster.sh. (The path of this
+// file is not compiled in: make builds with -trimpath.)
 func Root() string {
 	dir, err := os.Getwd()
 	if err != nil {

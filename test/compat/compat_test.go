@@ -23,8 +23,8 @@ import (
 // seeds are files of users, unchanged.
 var seeds = []string{"test/testdata/seeds/appservice.yaml", "test/testdata/seeds/modelbox.yaml", "test/testdata/seeds/crontab.yaml"}
 
-// The operator serves the kinds once their CRDs and its rights exist. It does nothing if only the CRDs exist: another operator may have
-// installed them. Then the unchanged files of users are applied. The tests run in this order, because CRDs belong to the whole cluster.
+// If only the CRDs of the kinds exist, the operator does nothing, because another operator may have installed the CRDs. It serves the kinds
+// once it also has rights to them. The subtests run in this order, because CRDs belong to the whole cluster.
 func TestCompat(t *testing.T) {
 	e := newEnv(t)
 	op := e.Start(asInstalled)
@@ -43,8 +43,8 @@ func TestCompat(t *testing.T) {
 	t.Run("refused", testRefused)
 }
 
-// The fields of the files have their effects, or the status names the field. kubectl applies the files client-side and server-side. The
-// second namespace has no operator, because a node port can be used only once in a cluster.
+// Each field of the users' files takes effect, or the status names the field. kubectl applies the files client-side in one namespace and
+// server-side in another. The second namespace has no operator, because a node port can be used only once in a cluster.
 func testSeeds(t *testing.T) {
 	e, other := newEnv(t), newEnv(t)
 	e.Start(asInstalled)
@@ -107,7 +107,7 @@ func testScale(t *testing.T) {
 	e.shows("get appservice/a modelbox/b crontab/c crontab/d -o jsonpath={.items[*].status.replicas}", "3 3 3 3")
 }
 
-// The schedule of a CronTab determines its form, and 0 replicas suspend it.
+// The schedule of a CronTab determines whether a CronJob or a Deployment runs it. 0 replicas suspend it.
 func testCronTab(t *testing.T) {
 	e := newEnv(t)
 	e.Start(asInstalled)
@@ -142,7 +142,7 @@ func testCronTab(t *testing.T) {
 	e.shows("get ct a", "False", "spec.cronSpec: the minute '*/0' is refused")
 }
 
-// refused are specs by their kind, with the answer of the API server; an empty answer means that the API server accepts the spec.
+// refused maps each kind to specs, and each spec to the API server's error; an empty error means that the API server accepts the spec.
 var refused = map[string]map[string]string{
 	"app.example.com/v1 AppService": {
 		"{image: a}":                     "",
@@ -193,7 +193,7 @@ var refused = map[string]map[string]string{
 	},
 }
 
-// The API server refuses the mistakes that it can check, with the path of the field. It accepts the samples.
+// The API server refuses the mistakes that it can check, and its error names the field. It accepts the samples.
 func testRefused(t *testing.T) {
 	e := newEnv(t)
 	e.must("apply", "--dry-run=server", "-f", "config/samples/compat")

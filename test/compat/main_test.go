@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat_test applies the files of users of other operators with kubectl, on a real API server with simulated pods. The operator has the
-// rights of config/rbac and config/compat alone.
+// Package compat_test applies files for other operators with kubectl, on a real API server with simulated pods. The operator has only the
+// rights of config/rbac and config/compat.
 package compat_test
 
 import (
@@ -32,7 +32,7 @@ var suite = &stage.Suite{
 	Lists:    []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}, &batchv1.CronJobList{}, &corev1.PodList{}},
 }
 
-// admin is the file that kubectl connects with.
+// admin is the path of kubectl's kubeconfig file.
 var admin string
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// env is a namespace, and an operator for it.
+// env is a namespace in which a test can start an operator.
 type env struct{ *stage.Stage }
 
 func newEnv(t *testing.T) *env {
@@ -64,7 +64,7 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-// asInstalled gives an operator the account of config/default, and the agent's image.
+// asInstalled makes an operator use the service account of config/default, and the agent's image.
 func asInstalled(config *rest.Config, o *manager.Options) {
 	stage.AsInstalled(config, o)
 	o.OptionalPoll = 100 * time.Millisecond

@@ -28,7 +28,7 @@ var unplain = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`beside|meanwhile`,
 }, "|") + `)\b`)
 
-// definition matches a comment that defines a function, after the function's name. A comment states the effect or the result.
+// definition matches, after a function's name, a verb that only defines the function. A comment states the effect or the result instead.
 var definition = regexp.MustCompile(`^ (is|are|was|were)\b`)
 
 // found returns the comments and string literals of a Go file that break the style, each with its line.
@@ -86,7 +86,7 @@ func TestStyleOfCode(t *testing.T) {
 	}))
 }
 
-// Each habit is found in a comment and in a string, and plain text is not.
+// The check finds each habit in a comment and in a string. It does not report plain text.
 func TestStyleOfCodeFinds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs_test guards the documentation: links lead somewhere, every page is found from docs/README.md, and the rules of
-// docs/develop/style.md that a machine can check are kept.
+// Package docs_test guards the documentation: each relative link leads to an existing target, docs/README.md names every page, and the
+// pages follow the rules of docs/develop/style.md that a machine can check.
 package docs_test
 
 import (
@@ -26,7 +26,7 @@ const root = "../.."
 
 // page is a file of Markdown, without its blocks of code.
 type page struct {
-	path  string   // from the root, with slashes
+	path  string   // relative to the root, with slashes
 	lines []string // lines of code blocks are empty
 	text  string
 }
@@ -109,7 +109,7 @@ func anchors(p *page) []string {
 	return found
 }
 
-// Every relative link has an existing file, and an existing heading if it names one.
+// Every relative link leads to an existing file, and to an existing heading if the link names one.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -135,7 +135,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// The pages of the three databases answer the same questions in the same order. A page may have further sections after them.
+// The pages of the three databases begin with the same sections in the same order. A page may have further sections after them.
 func TestPagesOfDatabasesHaveOneStructure(t *testing.T) {
 	t.Parallel()
 	want := []string{"what-you-get", "smallest-example", "connect", "scale", "upgrade", "what-happens-when-a-pod-a-node-a-zone-or-a-majority-is-lost", "backup", "limits", "delete"}
@@ -182,7 +182,7 @@ func TestProgramsNameExistingPages(t *testing.T) {
 	}
 }
 
-// The index of docs names every page. Any page may name a generated page.
+// The index of docs names every page, except that any page may name a generated page instead.
 func TestEveryPageIsInTheIndex(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -212,7 +212,7 @@ const longest = 30
 
 // allowed limits the violations in older pages. The numbers never increase.
 var allowed = map[string]int{
-	"docs/develop/style.md": 5, // which lists the banned words
+	"docs/develop/style.md": 5, // this page lists the banned words
 }
 
 // allowedElsewhere limits the violations in any other page.

@@ -25,7 +25,7 @@ func read(t *testing.T, name string) string {
 type block struct {
 	language string
 	lines    []string
-	screen   string // the golden file that the block shows; empty for none
+	screen   string // the golden file that the block shows; empty without one
 }
 
 var named = regexp.MustCompile(`^<!-- screen: (\S+) -->$`)
@@ -54,7 +54,7 @@ func blocks(t *testing.T, name string) []block {
 	return found
 }
 
-// shows reports whether a block equals a golden file; a line of … stands for any number of its lines.
+// shows reports whether a block equals a golden file. A line with only … in the block stands for any number of lines.
 func shows(shown, golden []string) bool {
 	var pattern strings.Builder
 	for _, line := range shown {
@@ -67,7 +67,7 @@ func shows(shown, golden []string) bool {
 	return regexp.MustCompile("^" + pattern.String() + "$").MatchString(strings.Join(golden, "\n") + "\n")
 }
 
-// A screen in a page equals the program's golden file.
+// Each screen in a page equals the golden file of a program's output.
 func TestScreensAreThoseOfThePrograms(t *testing.T) {
 	t.Parallel()
 	count := 0
@@ -107,7 +107,7 @@ func commands(t *testing.T, name string) []string {
 	return found
 }
 
-// The tour (make tour, which a test runs) takes the steps of the quickstart.
+// The tour (make tour, which a test runs) runs the commands of the quickstart.
 func TestTheTourIsTheQuickstart(t *testing.T) {
 	t.Parallel()
 	var toured []string

@@ -38,7 +38,7 @@ metadata: {name: s3}
 spec: {selector: {app: s3}, ports: [{port: 7070}]}
 `
 
-// withBackups is a platform with only a database. The argument adds fields to mysql.
+// withBackups is a platform with only MySQL. The format argument adds fields to mysql.
 const withBackups = `
 apiVersion: d3os-product.com.d3os/v1
 kind: DataService
@@ -77,8 +77,8 @@ spec: {of: {name: platform}}
 	return shell(t, "kubectl get --namespace default databackup/"+called+" -o 'jsonpath={.status.reason}: {.status.message}'")
 }
 
-// Real pods back up a platform to a real S3 store. The test deletes the platform and restores it in another namespace from the bucket
-// alone. A wrong password of the store is reported, and makes no backup.
+// Real pods back up a platform to a real S3 store. With a wrong password of the store, a DataBackup fails with the reason StoreDenied. The
+// test deletes the platform, and restores it in another namespace from only the bucket.
 func TestBackupsInS3(t *testing.T) {
 	if !full() {
 		t.Skip("E2E is not full: the store was not built")

@@ -32,7 +32,7 @@ export REDISCLI_AUTH=$(cat /credentials/password)
 SH`, redisNamespace, pod, script))
 }
 
-// isReplaced waits until a new pod has replaced the deleted pod. nil stands for no deleted pod.
+// isReplaced waits until a new pod has replaced the deleted pod. It returns immediately if went is nil.
 func isReplaced(t *testing.T, went *corev1.Pod) {
 	t.Helper()
 	if went == nil {
@@ -50,7 +50,7 @@ func isReplaced(t *testing.T, went *corev1.Pod) {
 	})
 }
 
-// redisReady waits until the cluster is ready with a number of pods, not counting the deleted pod.
+// redisReady waits until the cluster is ready with a number of pods, and until a new pod has replaced the deleted pod, if any.
 func redisReady(t *testing.T, pods int, went *corev1.Pod) {
 	t.Helper()
 	isReplaced(t, went)
@@ -92,9 +92,9 @@ echo "right: $right"`, redisKeys)
 	})
 }
 
-// Real pods run the unchanged sample of the earlier operator. The API server accepts the sample. After unpausing, the cluster becomes
-// ready, grows, loses a pod and a master's process, keeps all keys, and retains its claims. The sample requests more resources than the
-// test's node has.
+// The API server accepts the unchanged sample of the earlier operator, which is paused. The test unpauses it with a supported version and
+// smaller requests, because the sample requests more than the test's node has. With real pods, the cluster becomes ready, grows, loses a
+// pod and a master's process, keeps all keys, and retains its claims.
 func TestRedisCluster(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -206,8 +206,8 @@ func value(t *testing.T, pod string) string {
 	return inEtcd(t, pod, `curl --silent --show-error --fail --max-time 20 --data '{"key": "YQ=="}' http://127.0.0.1:2379/v3/kv/range`)
 }
 
-// testTicket checks that a new annotation of a running pod is in the pod's file within seconds. A start on an empty volume depends on that
-// file.
+// testTicket checks that the kubelet writes a new annotation of a running pod to the pod's file within seconds. A start on an empty volume
+// depends on that file.
 func testTicket(t *testing.T, pod string) {
 	t.Helper()
 	const annotation = "d3os-product.com.d3os/ticket"
@@ -222,7 +222,7 @@ func testTicket(t *testing.T, pod string) {
 	t.Logf("an annotation was in the file of the running pod %.1f s after it was written", time.Since(began).Seconds())
 }
 
-// backUpEtcd makes a backup of the cluster to a claim, by the sample of a DataBackup. The content of the store outlives the DataBackup.
+// backUpEtcd backs up the cluster to a claim, with the sample of a DataBackup. The content of the store outlives the DataBackup.
 func backUpEtcd(t *testing.T) {
 	t.Helper()
 	shell(t, fmt.Sprintf(`kubectl apply --namespace %[1]s -f - <<'YAML'
@@ -238,7 +238,7 @@ kubectl get --namespace %[1]s databackups
 kubectl delete --namespace %[1]s databackup/before-upgrade-of-etcd --timeout 3m`, etcdNamespace, etcdName))
 }
 
-// restoreEtcd restores the lost cluster from its backup. The backup contains the key.
+// restoreEtcd restores the lost cluster from its backup, and checks that the key exists.
 func restoreEtcd(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -270,7 +270,8 @@ func TestEtcdCluster(t *testing.T) {
 		return shell(t, "kubectl get pod --namespace "+etcdNamespace+" "+first+` -o 'jsonpath={.status.containerStatuses[?(@.name=="etcd")].restartCount}'`)
 	}
 	count := restarts()
-	// The first process of a container handles only SIGTERM. kubectl reports the end of the container as code 137.
+	// The first process of a container ignores SIGKILL from inside the container, so the test sends SIGTERM. kubectl reports the end of the
+	// container as code 137 or 143.
 	shell(t, fmt.Sprintf(`kubectl exec --namespace %s %s --container etcd -- sh -c 'kill 1' || [[ $? == 137 || $? == 143 ]]`, etcdNamespace, first))
 	eventually(t, "the container has restarted", patience, func(context.Context) error {
 		if restarts() == count {

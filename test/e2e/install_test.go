@@ -38,10 +38,10 @@ const (
 	airGap    = "Without internet"
 )
 
-// mirror is the registry of "Without internet".
+// mirror is the registry in the section "Without internet".
 const mirror = "registry.local/mirror/"
 
-// The blocks below "Uninstalling".
+// The numbers of the blocks in the section "Uninstalling".
 const (
 	uninstallFromCatalog = iota + 1
 	uninstallCRD
@@ -72,7 +72,7 @@ func TestKustomize(t *testing.T) {
 	gone(t)
 }
 
-// The blocks below "Helm".
+// The numbers of the blocks in the section "Helm".
 const (
 	helmInstall = iota + 1
 	helmUpgrade
@@ -104,7 +104,8 @@ func TestHelm(t *testing.T) {
 	gone(t)
 }
 
-// Installs a bundle, upgrades it from the last release while a platform runs, and injects faults into the platform.
+// The test installs the bundle of the last release, and upgrades it to this version while a platform runs. Then it injects faults into the
+// platform.
 func TestRunBundle(t *testing.T) {
 	diagnosed(t)
 	page.run(t, runBundle, 1)
@@ -126,8 +127,8 @@ func TestRunBundle(t *testing.T) {
 	gone(t)
 }
 
-// Upgrades through the catalog's channel release by release. The released operator runs for each release, and this version at the end. The
-// platform was created by the last release.
+// OLM upgrades the operator through the catalog's channel, release by release, to this version. Each release runs its own operator. The
+// operator of the last release creates the platform.
 func TestCatalog(t *testing.T) {
 	diagnosed(t)
 	page.run(t, catalog, 1)
@@ -151,8 +152,8 @@ func TestCatalog(t *testing.T) {
 	gone(t)
 }
 
-// OLM v1 installs with the rights that are derived from the bundles: the last release, then this version with a platform of the last
-// release, then this version on an empty cluster.
+// OLM v1 installs the operator with rights that are derived from the bundles. It installs the last release, upgrades it to this version
+// while a platform runs, and then installs this version on an empty cluster.
 func TestOLMv1(t *testing.T) {
 	if !full() {
 		t.Skip("E2E is not full: OLM v1 was not built")
@@ -176,8 +177,8 @@ func TestOLMv1(t *testing.T) {
 	gone(t)
 }
 
-// testStrict checks docs/install.md about Strict: OLM v1 refuses the CRDs of this version and changes nothing. Only OLM's log has the
-// reason, because the list of unknown changes is longer than a status may be.
+// testStrict checks the section of docs/install.md about Strict: OLM v1 refuses the CRDs of this version and changes nothing. Only OLM's
+// log contains the reason, because the list of unknown changes is too long for a status.
 func testStrict(t *testing.T) {
 	const set = `kubectl patch clusterextension/d3os-operator --type merge --patch '{"spec": {
   "source": {"catalog": {"version": "%s"}}, "install": {"preflight": {"crdUpgradeSafety": {"enforcement": "%s"}}}}}'`
@@ -206,7 +207,7 @@ kubectl rollout status --namespace `+platformNamespace+` deployment/auth --timeo
 	}
 }
 
-// Runs the bundle's scorecard: the built-in tests and the operator's tests.
+// The bundle's scorecard runs its built-in tests and the operator's tests.
 func TestScorecard(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -310,7 +311,7 @@ func gone(t *testing.T) {
 	t.Cleanup(func() { removePlatform(t) })
 }
 
-// upgradeable returns the condition that the operator of this version sets for OLM in its OperatorCondition.
+// upgradeable returns the status of the condition that the operator of this version sets for OLM in its OperatorCondition.
 func upgradeable(ctx context.Context) metav1.ConditionStatus {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("operators.coreos.com/v2")

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	// With -run, some commands are omitted on purpose.
+	// E2E_WHOLE is set unless -run omits some tests, and their commands, on purpose.
 	if left := page.left(); code == 0 && os.Getenv("E2E_WHOLE") != "" && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "e2e: commands of %s that no test has run:\n%s\n", page.path, strings.Join(left, "\n--\n"))
 		code = 1
@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// full reports whether the suite runs in full, with OLM v1.
+// full reports whether the full form runs: with OLM v1 and an S3 store.
 func full() bool { return os.Getenv("E2E") == "full" }
 
 func setUp() error {
@@ -100,7 +100,7 @@ func readVersions() error {
 }
 
 // shell runs a script in the repository's folder with the tools on PATH, and returns its output. It also works during the clean-up of a
-// test. E2E_EXEC is a command that runs the script on a host that reaches the cluster's registries.
+// test. If E2E_EXEC is set, it is a command that runs the script on a host that reaches the cluster's registries.
 func shell(t *testing.T, script string) string {
 	t.Helper()
 	args := append(strings.Fields(os.Getenv("E2E_EXEC")), "bash", "-euo", "pipefail", "-c", script)

@@ -92,7 +92,7 @@ func testWeb(t *testing.T) {
 	answers(t, "/project-dataservice/base-api2/x", "gateway-master")
 }
 
-// Calls services through web and proxy. proxy finds the services in Eureka, and the services open their databases.
+// The test calls services through web and proxy. proxy finds the services in Eureka, and the services open their databases.
 func testCalls(t *testing.T) {
 	for _, service := range []string{"auth-service", "api-manager-service", "API-DSADAPTER-SERVICE"} {
 		answers(t, "/project-dataservice/base-api1/call/"+service+"/x", service)
@@ -105,7 +105,7 @@ func sql(t *testing.T, statement string) string {
 	return sqlIn(t, platformNamespace, statement)
 }
 
-// sqlIn runs SQL in the database of the platform in a namespace.
+// sqlIn runs a statement in the pod of the database in a namespace.
 func sqlIn(t *testing.T, namespace, statement string) string {
 	t.Helper()
 	return shell(t, fmt.Sprintf(`kubectl exec --stdin --namespace %s mysql-dataservice-0 -- \
@@ -280,7 +280,7 @@ func diagnose(t *testing.T) {
 	}
 }
 
-// look takes a snapshot of the platform when all its pods are ready. On a busy machine, a probe may fail for a moment.
+// look waits until all pods of the platform are ready, and takes a snapshot. On a busy machine, a pod may be not ready for a moment.
 func look(t *testing.T) (s oracle.Snapshot) {
 	t.Helper()
 	eventually(t, "all pods are ready", time.Minute, func(ctx context.Context) (err error) {
@@ -300,10 +300,10 @@ func look(t *testing.T) (s oracle.Snapshot) {
 	return s
 }
 
-// brought lists the objects that this version changes in a platform of the last release. The StatefulSet gets the guard
-// of the data, which takes effect in the next pod. Other objects get the record of the data, the protocol of the
-// database's port, or annotations for retained objects. None of these changes restarts a pod. Only the pods of the
-// Deployments are replaced, because their charts have changed.
+// brought lists the objects that this version changes in a platform of the last release. The StatefulSet gets the guard of the data, an
+// init container that takes effect in the next pod. Other objects get the record of the data, the protocol of the database's port, or
+// annotations for retained objects. None of these changes restarts a pod. Only the pods of the Deployments are replaced, because their
+// charts have changed.
 var brought = []string{
 	"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice",
 	"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0",
@@ -313,8 +313,8 @@ var brought = []string{
 	"ConfigMap/gateway-master", "Deployment/gateway-master", "ConfigMap/gateway-web", "Deployment/gateway-web", "ConfigMap/proxy", "Deployment/proxy",
 }
 
-// unchanged waits until everything is healthy and compares the state with an earlier snapshot. No pod was restarted or replaced, and
-// nothing was written, except the named objects and the pods of named Deployments.
+// unchanged waits until everything is healthy, and compares the state with an earlier snapshot. No pod was restarted or replaced, and no
+// object was written. The exceptions are the named objects and the pods of named Deployments.
 func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 	t.Helper()
 	without := func(state oracle.Snapshot) {

@@ -27,7 +27,7 @@ func TestAutoscaler(t *testing.T) {
 	s.write()
 	cluster := s.get().Status.ClusterID
 	s.Become("{etcd: {replicas: null}}")
-	s.ready(1) // the number stays unchanged
+	s.ready(1) // the number of members stays unchanged
 
 	autoscaler := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
@@ -70,7 +70,7 @@ func TestAutoscaler(t *testing.T) {
 	s.harmless()
 }
 
-// declares returns nil if the spec of the EtcdCluster names a number of members.
+// declares returns nil if the spec of the EtcdCluster contains this number of members.
 func (s *scene) declares(members int32) error {
 	if spec := s.get().Spec; ptr.Deref(spec.Replicas, -1) != members {
 		return fmt.Errorf("spec.replicas is %v", ptr.Deref(spec.Replicas, -1))

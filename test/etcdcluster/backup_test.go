@@ -29,7 +29,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/emulator"
 )
 
-// restores adds etcd's restore programs to the images of etcd, and replaces the name of the cluster's Service by the name of its first pod.
+// restores adds etcd's restore programs to the images of etcd, and replaces the name of the cluster's Service by the name of the cluster's
+// first pod.
 func restores(o *emulator.Options) {
 	for name, tool := range map[string]string{
 		image: "etcdutl-3.6", image + ":v" + etcdtest.V34: "etcdctl-3.4", image + ":v" + etcdtest.V35: "etcdutl-3.5", image + ":v" + etcdtest.V37: "etcdutl-3.7",
@@ -106,7 +107,7 @@ func TestRestoresFromABackup(t *testing.T) {
 	}
 }
 
-// backedUp writes the keys, makes a backup of the cluster, and waits until the status reports it.
+// backedUp makes a backup of the cluster, and waits until the status reports the backup.
 func (s *scene) backedUp(version string) backupv1.DataBackupStatus {
 	s.Helper()
 	made := s.BackUp("first", etcdv1.Kind, name)
@@ -120,7 +121,8 @@ func (s *scene) backedUp(version string) backupv1.DataBackupStatus {
 	return made
 }
 
-// The status names the obstacle to a restore, and no empty cluster is created instead. Without the obstacle, the restore continues.
+// The status names the obstacle to a restore, and the operator creates no empty cluster instead. Without the obstacle, the restore
+// continues.
 func TestImpossibleRestoreIsReported(t *testing.T) {
 	harness.Long(t) // the short form runs TestEtcdRefuses of the agent instead
 	s := newScene(t, restores)
@@ -190,7 +192,7 @@ func (s *scene) corrupt(ordinals ...int) {
 	s.Until("all answer", func() error { return s.isReady(3) })
 }
 
-// alarm raises CORRUPT for a member, or for the whole cluster, as the leader's check does.
+// alarm raises the alarm CORRUPT for a member, or for the whole cluster if member is 0, as the check by the leader does.
 func (s *scene) alarm(member uint64) {
 	s.Helper()
 	c, err := s.dial(s.pod(1))
@@ -244,8 +246,9 @@ func (s *scene) rightEverywhere() {
 	s.put(1, "after", 0, 1, 2)
 }
 
-// The operator ends an alarm CORRUPT without a loss of right data. If all members have the same keys, none is replaced. If the leader is
-// wrong and names a follower, the leader is replaced. If no two members have the same keys, nothing changes, and the status has the reason.
+// The operator ends the alarm CORRUPT without a loss of right data. If all members have the same keys, it replaces none. If the leader has
+// wrong data and accuses a follower, it replaces the leader. If no two members have the same keys, it changes nothing, and the status names
+// the reason.
 func TestCorruptMembers(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/slowdisk"
 )
 
-// cause is a fault of a cluster, the words that name it, and the function that ends it.
+// cause is a fault of a cluster, the words by which outputs name it, and the function that ends it.
 type cause struct {
 	name   string
 	happen func(s *scene) (mend func())
@@ -150,7 +150,7 @@ func causes(disks *slowdisk.Disks) []cause {
 	}
 }
 
-// named causes a fault, expects its cause in the screens, and ends the fault.
+// named causes a fault, expects the outputs to name its cause, and ends the fault.
 func (s *scene) named(c cause) {
 	s.Helper()
 	mend := c.happen(s)

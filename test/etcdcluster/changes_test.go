@@ -32,7 +32,7 @@ import (
 // longestPause limits the time without a write during a planned change: an election, and a client's timeout.
 const longestPause = 5 * time.Second
 
-// scale changes the number of members and waits until it is reached.
+// scale changes the number of members, and waits until the cluster has this number.
 func (s *scene) scale(replicas int) {
 	s.Helper()
 	began := time.Now()
@@ -189,8 +189,8 @@ func (s *scene) noneStarts() bool {
 	})
 }
 
-// The image of a cluster is set to a missing image, and then reset, while the other members run and again while no pod
-// runs. Each time the cluster recovers, and no person deletes a pod.
+// The image of a cluster is set to a missing image and then back, first while the other members run, and then while no pod runs. Both times
+// the cluster recovers, and no person deletes a pod.
 func TestWrongImageThenTheRightOne(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -226,8 +226,8 @@ func TestWrongImageThenTheRightOne(t *testing.T) {
 var (
 	// random matches the parts of texts that differ from run to run.
 	random = regexp.MustCompile(`\b[0-9a-f]{12,16}\b`)
-	// blamed matches the pod that a message names first. The kubelet determines whether the pod's status still has the
-	// kill.
+	// blamed matches the pod that a message names first. The time of the kubelet's reports determines whether the pod's status still shows
+	// that etcd was killed.
 	blamed = regexp.MustCompile(`pod my-etcd-cluster-\d: CrashLoopBackOff: container etcd ended with exit code 137; `)
 )
 
@@ -292,7 +292,7 @@ func TestReplacementIsReported(t *testing.T) {
 	losses[1].lose(s, 2)
 	s.Until("it is replaced", func() error { return s.isAnother(2, before) })
 	s.ready(3)
-	steps := slices.DeleteFunc(s.steps(mark), func(line string) bool { // its place among the other steps varies
+	steps := slices.DeleteFunc(s.steps(mark), func(line string) bool { // the position of this line varies
 		return strings.Contains(line, "that its data is")
 	})
 	golden.Assert(t, strings.Join(steps, "\n")+"\n", "replacement.golden")

@@ -22,13 +22,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// mortal ends each process of the operator (a life) when it changes etcd, or an object of the API server other than a
-// status. One life ends before the change. The next life ends after the change, and its answer is lost.
+// mortal ends each process of the operator (a life) when it changes etcd, or an object of the API server other than a status. One life ends
+// before it makes the change. The next life ends after the change, and does not get the result.
 type mortal struct {
 	stage.Lives
 
 	within  time.Duration // the time limit of a change
-	overlap time.Duration // of Options
+	overlap time.Duration // the value of Options.Etcd.Overlap
 }
 
 // life is one process of the operator.
@@ -82,7 +82,7 @@ func (l *life) After(action membership.Action) error {
 	return err
 }
 
-// onEtcd are the actions that change etcd and not objects.
+// onEtcd contains the actions that change etcd, and no Kubernetes object.
 var onEtcd = map[membership.Action]bool{
 	membership.ActionAddLearner: true, membership.ActionPromote: true, membership.ActionRemove: true, membership.ActionMoveLeader: true,
 	membership.ActionCompact: true, membership.ActionDefrag: true, membership.ActionDisarm: true, membership.ActionAppend: true,
@@ -106,7 +106,7 @@ type change struct {
 	make func(s *scene) (done func() error)
 }
 
-// wants changes the spec. The change is done when the operator has carried it out.
+// wants changes the spec. The change is done when the cluster has this number of voters.
 func wants(spec string, voters int) func(*scene) func() error {
 	return func(s *scene) func() error {
 		s.watchdog.mu.Lock()
@@ -173,7 +173,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	voters, version, m := 3, etcdtest.V34, &mortal{within: 20 * time.Minute}
 	if !full {
 		changes = []change{{"1 to 3 members", wants("{replicas: 3}", 3)}}
-		voters, version, m = 3, etcdtest.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // every third step
+		voters, version, m = 3, etcdtest.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // a life ends at its third change
 	}
 	s.create(fmt.Sprintf("{replicas: 1, version: %s}", version))
 	m.live(s, func() error { return s.isReady(1) })

@@ -158,7 +158,7 @@ func (s *scene) given() (env map[string]string, files map[string][]byte) {
 	return env, files
 }
 
-// asService connects to etcd only by the service's environment and files.
+// asService connects to etcd with only the service's environment and files.
 func (s *scene) asService() *clientv3.Client {
 	s.Helper()
 	env, files := s.given()
@@ -170,7 +170,7 @@ func (s *scene) asService() *clientv3.Client {
 	if env["ETCD_ENDPOINTS"] != want {
 		s.Fatalf("the service has the endpoints %q, want %s", env["ETCD_ENDPOINTS"], want)
 	}
-	// There is no DNS: the name of the Service leads to a ready pod.
+	// There is no DNS, so the dialer connects to a ready pod instead of the Service.
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		for _, pod := range s.pods() {
 			if stage.IsReady(pod) {
@@ -201,7 +201,7 @@ func (s *scene) gone() {
 	}
 }
 
-// isVoting reports whether a change shows a ready etcd.
+// isVoting reports whether a change contains an EtcdCluster that is ready.
 func isVoting(c harness.Change) bool {
 	ec, ok := c.Object.(*etcdv1.EtcdCluster)
 	return ok && ec.Status.Phase == etcdv1.PhaseRunning && ec.Status.Ready == "1/1"

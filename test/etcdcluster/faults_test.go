@@ -157,7 +157,7 @@ func TestFaults(t *testing.T) {
 	s.harmless()
 }
 
-// during waits while a fault lasts, and fails the test if the operator changes the membership or deletes a pod.
+// during waits for some time during a fault. It fails the test if the operator changes the membership or deletes a pod.
 func (s *scene) during(what string, while time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -168,7 +168,7 @@ func (s *scene) during(what string, while time.Duration) {
 	}
 }
 
-// The operator does nothing about members that only pause, stutter as with a slow disk, or cannot reach each other.
+// The operator changes nothing if members only pause, stutter (as with a slow disk), or cannot reach each other.
 func TestPaused(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -217,8 +217,8 @@ func TestPaused(t *testing.T) {
 	s.isAsBefore(cluster, before)
 }
 
-// Two of three members lose their data: the status reports it, and the operator changes nothing. With a token, the cluster continues with
-// the data of the third member, and grows to three again.
+// Two of three members lose their data. The status reports the loss, and the operator changes nothing. After the user sets a token, the
+// cluster continues with the data of the third member, and grows to three members again.
 func TestQuorumLost(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

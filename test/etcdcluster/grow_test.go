@@ -42,7 +42,7 @@ func (s *scene) size(ordinal int) string {
 	return harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, s.claim(ordinal)).Spec.Resources.Requests.Storage().String()
 }
 
-// A full volume grows while its etcd cannot run. Then etcd starts with its data. No other volume grows.
+// A full volume grows while its etcd cannot run. Then etcd starts with its data. The volume does not grow again.
 func TestFullVolumeGrows(t *testing.T) {
 	s := onVolumes(t)
 	s.start()
@@ -58,7 +58,7 @@ func TestFullVolumeGrows(t *testing.T) {
 	}
 }
 
-// A full volume of a class that cannot grow stays, and the status names the class.
+// A full volume does not grow if its class cannot expand volumes, and the status names the class.
 func TestFullVolumeOfAClassThatCannotGrow(t *testing.T) {
 	s := onVolumes(t)
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "rigid-" + s.Namespace}, Provisioner: "kubernetes.io/no-provisioner"}

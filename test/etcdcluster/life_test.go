@@ -63,7 +63,7 @@ func TestLife(t *testing.T) {
 	s.harmless()
 }
 
-// sample creates the sample, with more of the spec in YAML.
+// sample creates the sample with additional fields of the spec, in YAML.
 func (s *scene) sample(more string) *etcdv1.EtcdCluster {
 	s.Helper()
 	ec := &etcdv1.EtcdCluster{}
@@ -170,8 +170,8 @@ func (s *scene) quiet(op *stage.Operator) {
 	})
 }
 
-// At rest the operator sends no request to the API server. It reads from each member every 30 seconds, and writes nothing. A new operator
-// does the same.
+// While nothing changes, the operator sends no request to the API server. It reads from each member every 30 seconds, and writes nothing. A
+// new operator does the same after its start.
 func TestAtRest(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -21,11 +21,11 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is the time limit for everything without a promised time: the machine may be busy.
+// patience is the time limit of all waits without a promised time. It is long, because the machine may be busy.
 const patience = 150 * time.Second
 
-// full selects the full form: the operator is killed at every step, each way to lose a volume and every version of etcd is tested, a rest
-// takes ten minutes, and the sample is created twenty times.
+// full selects the full form: the operator is killed at every step, each way to lose a volume and every version of etcd is tested,
+// TestAtRest takes ten minutes, and the sample is created twenty times.
 var full = os.Getenv("ETCD_TESTS") == "full"
 
 var (

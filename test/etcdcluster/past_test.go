@@ -90,7 +90,7 @@ func (s *scene) reports(phase etcdv1.Phase, texts ...string) {
 	})
 }
 
-// noted waits until the annotation of a pod's claim has the present position of the pod's data, or a later position.
+// noted waits until the annotation of a pod's claim contains the present position of the pod's data, or a later position.
 func (s *scene) noted(ordinal int) {
 	s.Helper()
 	c, err := s.dial(s.pod(ordinal))
@@ -119,8 +119,8 @@ func (s *scene) another(ordinal int) {
 	})
 }
 
-// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its
-// disk, and the other is stopped. The members without the write may not form a quorum.
+// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its disk, and the other is
+// stopped. The members without the write must not form a quorum.
 func oneDisk(s *scene) {
 	leader, follower := s.leads()
 	third := 3 - leader - follower
@@ -222,8 +222,8 @@ func (s *scene) allHeld(do func(ordinal int)) {
 	}
 }
 
-// claimsGo deletes all claims, like a user by mistake, and then ends all containers: no pod is deleted, and the data stays. Then a person
-// deletes one pod at a time, and no data is lost.
+// claimsGo deletes all claims, as a user may do by mistake, and then ends all containers. No pod is deleted, and the data stays. Then a
+// person deletes one pod at a time, and no data is lost.
 func claimsGo(s *scene) {
 	s.put(20, "before-claims", 0, 1, 2)
 	pods := s.uids()
@@ -255,11 +255,12 @@ func claimsGo(s *scene) {
 	assert.Equal(s.T, s.count("before-claims", 0, 1, 2), 20)
 }
 
-// allOfThePast restores all volumes to an earlier state: nothing starts. With consent, the cluster continues once with the newest volume. A
-// resource that is created again with the same token, as GitOps does, does not use the token again, regardless of the record.
+// allOfThePast restores all volumes to an earlier state: no etcd starts. With a token of the user, the cluster continues once with the
+// newest volume. If GitOps creates the resource again with the same token, the operator does not use the token again, even without its
+// record.
 func allOfThePast(s *scene) {
 	s.put(20, "long-before", 0, 1, 2)
-	s.Pass(time.Second) // such an etcd keeps only entries that it knows to be committed, and a member learns that a moment later
+	s.Pass(time.Second) // force-new-cluster keeps only entries that the member knows to be committed, and a member knows this only a moment later
 	var putBack []func()
 	s.allHeld(func(ordinal int) { putBack = append(putBack, s.saved(ordinal)) })
 	s.ready(3)
@@ -276,7 +277,7 @@ func allOfThePast(s *scene) {
 	for ordinal := range 3 {
 		s.crash(ordinal)
 	}
-	s.ready(3) // all members are ready with the data of that time
+	s.ready(3) // all members are ready with the earlier data
 
 	s.forget()
 	s.Until("the record was created again", func() error { return harness.Mentions(s.record(), `"tokens":"1"`) })
@@ -293,7 +294,7 @@ func allOfThePast(s *scene) {
 	s.ready(3)
 	assert.Equal(s.T, s.count("long-before", 0, 1, 2), 20)
 
-	// All data is lost: only with consent does the cluster begin again, empty.
+	// All data is lost. The cluster starts again, empty, only with a token of the user.
 	for ordinal := range 3 {
 		losses[0].lose(s, ordinal)
 	}
@@ -304,8 +305,8 @@ func allOfThePast(s *scene) {
 	assert.Equal(s.T, s.count("long-before", 0, 1, 2), 0)
 }
 
-// No fault of storage, persons or nodes loses an acknowledged write. internal/etcd/membership explores all orders of
-// these faults; here etcd, the agent and Kubernetes are real.
+// No fault of storage, persons or nodes loses an acknowledged write. internal/etcd/membership explores all orders of these faults in a
+// model; here etcd, the agent and Kubernetes are real.
 func TestDataOfThePast(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -55,13 +55,13 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 3, Names: true,
 		Images: map[string]emulator.Image{
-			image:                       {Executables: map[string]string{"etcd": s.etcd(etcdtest.V36)}}, // for every other version
+			image:                       {Executables: map[string]string{"etcd": s.etcd(etcdtest.V36)}}, // versions without a separate image use 3.6
 			"work":                      {},                                                             // an additional service
 			"docker.io/curlimages/curl": {},                                                             // the probe of third parties
 			"example/agent":             {Executables: map[string]string{"/agent": agent}},
 		},
 	}
-	if !testing.Short() { // the gate needs etcd 3.6 only
+	if !testing.Short() { // the short form needs only etcd 3.6
 		for _, version := range []string{etcdtest.V34, etcdtest.V35, etcdtest.V37} {
 			options.Images[image+":v"+version] = emulator.Image{Executables: map[string]string{"etcd": s.etcd(version)}}
 		}
@@ -89,7 +89,7 @@ func (s *scene) etcd(version string) string {
 	return path
 }
 
-// start starts an operator that has the agent's image. The watchdog watches it.
+// start starts an operator that uses the agent's image and that the watchdog checks.
 func (s *scene) start(settings ...func(*rest.Config, *manager.Options)) *stage.Operator {
 	s.Helper()
 	return s.Start(append([]func(*rest.Config, *manager.Options){func(config *rest.Config, o *manager.Options) {
@@ -215,14 +215,14 @@ func (s *scene) unready() {
 	})
 }
 
-// check fails unless each pod is a voter of the same cluster, and all have the same list of members and the same content.
+// check returns an error unless each pod is a voter of the same cluster, and all have the same list of members and the same content.
 func (s *scene) check(voters int) error {
 	pods := s.pods()
 	if len(pods) != voters {
 		return fmt.Errorf("%d pods", len(pods))
 	}
 	var contents []string
-	var revision int64 // the revision at which all are compared: clients may still write
+	var revision int64 // all members are compared at this revision, because clients may still write
 	for _, pod := range pods {
 		content, err := s.checkMember(pod, voters, &revision)
 		if err != nil {
@@ -321,7 +321,7 @@ func (s *scene) credentials() (*tls.Config, string, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, ServerName: fmt.Sprintf("%s.%s.svc", name, s.Namespace)}, "https://", nil
 }
 
-// keys is the number of keys. They must exist at the end.
+// keys is the number of keys that write creates. All of them must exist at the end.
 const keys = 100
 
 // write writes the keys, one after the other.

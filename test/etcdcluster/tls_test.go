@@ -81,7 +81,8 @@ func (s *scene) secrets() secrets {
 	return secrets{name + "-server-tls", name + "-peer-tls", name + "-client-tls"}
 }
 
-// issue writes certificates with a given time of issue into the Secrets of a cluster, signed by authorities for clients and for members.
+// issue writes certificates with a given time of issue to the Secrets of a cluster. One authority signs those for clients, and another
+// those for members.
 func (s *scene) issue(names secrets, clients, members database.Pair, at time.Time) {
 	s.Helper()
 	service := fmt.Sprintf("%s.%s.svc", name, s.Namespace)
@@ -238,9 +239,8 @@ func (s *scene) opens(config *tls.Config, pod *corev1.Pod) error {
 	return err
 }
 
-// Under load, the certificate authorities of a running cluster are replaced by new keys, while each process of the
-// operator ends at one of its changes. A quorum serves all the time. At the end, members refuse certificates of the
-// former authorities.
+// Under load, the certificate authorities of a running cluster are replaced by new ones, while each process of the operator ends at one of
+// its changes. A quorum serves all the time. At the end, members refuse certificates of the former authorities.
 func TestAuthoritiesAreReplacedUnderMembers(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -337,8 +337,9 @@ func (s *scene) namesStrangers(secrets map[string]map[string][]byte, uids map[st
 }
 
 // All four Secrets are replaced while no operator runs, as by a restore of another cluster's Secrets. The members continue with the
-// authorities of their start. The next operator names the Secret and changes nothing. The cluster continues with the former Secrets. It
-// continues with the new Secrets once every member that does not trust them has ended.
+// authorities that they read at their start. The next operator names the Secret and changes nothing. If the user restores the former
+// Secrets, the cluster continues with them. With the new Secrets, the cluster continues once every member that does not trust them has
+// ended.
 func TestSecretsAreExchangedWithoutAnOperator(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

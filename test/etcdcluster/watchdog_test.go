@@ -26,8 +26,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// watchdog checks each change that an operator makes. Before the operator deletes a pod, and after it has removed a
-// member, the watchdog reads the state of the members and checks that those that remain are a quorum.
+// watchdog checks each change that an operator makes. Before the operator deletes a pod, and after it has removed a member, the watchdog
+// reads the state of the members and checks that the remaining members are a quorum.
 type watchdog struct {
 	scene *scene
 
@@ -35,7 +35,7 @@ type watchdog struct {
 	effects []effect
 	harm    []string
 	checks  int
-	parked  bool // the spec wants no member: pods may be deleted
+	parked  bool // the spec requests 0 members, so pods may be deleted
 }
 
 // effect is one change by the operator.
@@ -96,7 +96,7 @@ func (w *watchdog) check(what string, goes func(pod string) bool) {
 		return
 	}
 	problem := ""
-	for range 3 { // an election takes a moment
+	for range 3 { // an election takes a moment, so the check is repeated
 		voters := w.scene.voters()
 		stay, all, taken := 0, 0, 0
 		for pod, answers := range voters {
@@ -120,7 +120,7 @@ func (w *watchdog) check(what string, goes func(pod string) bool) {
 	w.harm = append(w.harm, problem)
 }
 
-// voters returns the pods with a vote, and whether each answers a quorum read. It is empty if no member answers.
+// voters returns the pods with a vote, and whether each answers a quorum read. The result is empty if no member answers.
 func (s *scene) voters() map[string]bool {
 	pods := s.pods()
 	var mu sync.Mutex

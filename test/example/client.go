@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Client speaks with members by HTTP.
+// Client sends HTTP requests to members.
 type Client struct{ http.RoundTripper }
 
 // answers limits the time for one request.
 const answers = 2 * time.Second
 
-// Data returns the identity of a member's data, or "" without data.
+// Data returns the identity of a member's data, or "" if the member has none.
 func (c Client) Data(ctx context.Context, host, password string) (string, error) {
 	return c.do(ctx, http.MethodGet, "http://"+host+":8080/data", password)
 }
 
-// Create creates the data of a member. A member that has other data refuses.
+// Create creates the data of a member. It returns an error if the member has other data.
 func (c Client) Create(ctx context.Context, host, password, data string) error {
 	_, err := c.do(ctx, http.MethodPut, "http://"+host+":8080/data?id="+data, password)
 	return err
 }
 
-// Copy copies the data of another member. A member that has data refuses the copy.
+// Copy makes a member copy the data of another member. It returns an error if the member has data.
 func (c Client) Copy(ctx context.Context, host, password, from string) error {
 	_, err := c.do(ctx, http.MethodPut, "http://"+host+":8080/copy?from="+from, password)
 	return err

@@ -24,9 +24,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The operator crashes at each write that a Ledger causes, including writes to its members: before the write is sent,
-// after it, or after it with its answer lost. The next operator reaches the same end state, and each step has taken
-// effect once and in order. The number of writes varies, so `make test` omits this test.
+// The operator crashes at each write that a Ledger causes, including writes to its members: before the write, after it, or after it but
+// without the answer. The next operator reaches the same end state, and each step takes effect once and in order. The number of writes
+// varies, so `make test` omits this test.
 func TestCrash(t *testing.T) {
 	harness.Long(t)
 	base := newScene(t)
@@ -44,7 +44,7 @@ func TestCrash(t *testing.T) {
 				rule := p.Rule(stage.Crashes[name])
 				op.Rule(rule)
 				s.live(op)
-				// The number of status writes and of repeated writes differs between runs.
+				// The numbers of status writes and of repeated writes differ between runs, so only the first of each write must happen.
 				if op.Hits(rule) == 0 && p.Nth == 1 {
 					t.Errorf("the write did not happen; these did: %v", op.Since(0, writes))
 				}
@@ -83,8 +83,8 @@ func (s *scene) live(op *operator) {
 // glance is the time without a write after which an operator counts as idle. An operator reacts within some 30 ms.
 const glance = 400 * time.Millisecond
 
-// quiet fails the test if an operator changes something during a rest. An operator with a cache that lags deletes a deleted object once
-// more.
+// quiet fails the test if an operator changes something within the time glance. An operator whose cache lags may delete a deleted object
+// once more, which changes nothing.
 func (s *scene) quiet(op *operator) {
 	s.Helper()
 	mark := op.Mark()

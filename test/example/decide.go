@@ -5,9 +5,9 @@ package example
 
 import "fmt"
 
-// Record is the operator's record of a ledger: the state that its members cannot show when their volumes are lost.
+// Record is the operator's record of a ledger. It stores the state that the members cannot show if their volumes are lost.
 type Record struct {
-	// Data identifies the data; empty before there is any.
+	// Data identifies the data; empty until data exists.
 	Data string `json:"data,omitempty"`
 }
 
@@ -15,18 +15,18 @@ type Record struct {
 type Member struct {
 	Pod, UID, IP string
 	Problem      string // why the member does not answer; empty if the member answers
-	Data         string // identifies the data on its volume; empty without any
+	Data         string // identifies the data on the member's volume; empty without data
 }
 
-// Observation is the observation of a ledger, as plain data.
+// Observation is the observed state of a ledger.
 type Observation struct {
 	Record   Record
-	NewData  string   // identifies data that is still to be created; empty until the record can be written
+	NewData  string   // the identity of the data to create; empty until the record can be written
 	Members  []Member // the pods that exist, by ordinal
 	Waiting  bool     // Kubernetes has not processed the latest StatefulSet yet
 	Password string
 
-	verdict Verdict // as the kind decided
+	verdict Verdict // the result of Decide
 }
 
 // State describes a ledger.
@@ -34,12 +34,12 @@ type State string
 
 // The states of a ledger.
 const (
-	Waiting   State = "Waiting"   // for pods
-	Empty     State = "Empty"     // no data was ever created
-	Found     State = "Found"     // there is data that the record does not have
+	Waiting   State = "Waiting"   // the decision waits for pods or for the record
+	Empty     State = "Empty"     // no data was created yet
+	Found     State = "Found"     // the members have data that is not in the record
 	Copying   State = "Copying"   // a member has no data
 	Whole     State = "Whole"     // all members have the data
-	DataLost  State = "DataLost"  // the recorded data is on no volume
+	DataLost  State = "DataLost"  // no volume has the recorded data
 	OtherData State = "OtherData" // a member has other data than the record or another member
 )
 
@@ -64,12 +64,12 @@ type Step struct {
 // Verdict is the result of Decide.
 type Verdict struct {
 	State   State
-	Message string // why there is no step
+	Message string // the reason why there is no step
 	Step    *Step  // nil if there is nothing to do, or only a user can act
 }
 
 // Decide returns the state of a ledger and the next step. Rules run in order: each rule relies on the earlier rules. A ledger with a record
-// gets no new data: an empty volume then means loss.
+// gets no new data, because its empty volumes mean that data was lost.
 func Decide(replicas int, obs Observation) Verdict {
 	if wait := waits(replicas, obs); wait != "" {
 		return Verdict{State: Waiting, Message: wait}

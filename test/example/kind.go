@@ -36,10 +36,10 @@ const (
 	keyPassword    = "password"
 	suffixPassword = "-password"
 	soon           = 200 * time.Millisecond // the delay before the operator observes again, after a step whose effect causes no event
-	atRest         = 2 * time.Second        // the delay before the operator observes members again that need no step
+	atRest         = 2 * time.Second        // the delay before the operator observes the members again, if no step is needed
 )
 
-// records locates the record of each ledger.
+// records determines where the record of each ledger is stored.
 var records = database.Records[Record]{
 	Annotation: "example.d3os-product.com.d3os/record", Suffix: "-record", Advice: "remove the annotation, and the operator writes it again from the data of the pods",
 }
@@ -56,7 +56,7 @@ type Kind struct {
 
 var _ reconcile.Kind[*Ledger, Observation] = &Kind{}
 
-// Register adds the kind to an operator. transport leads to the members.
+// Register adds the kind to an operator. transport connects to the members.
 func Register(op *manager.Operator, gv schema.GroupVersion, transport http.RoundTripper) error {
 	AddToScheme(op.GetScheme(), gv)
 	files, err := fs.Sub(charts, "charts")
@@ -73,7 +73,7 @@ func Register(op *manager.Operator, gv schema.GroupVersion, transport http.Round
 	})
 }
 
-// GVK returns the group, version and kind.
+// GVK returns the group, version and kind of Ledgers.
 func (k *Kind) GVK() schema.GroupVersionKind { return k.gvk }
 
 // New returns an empty Ledger.
@@ -82,7 +82,7 @@ func (*Kind) New() *Ledger { return &Ledger{} }
 // Paused returns spec.paused.
 func (*Kind) Paused(l *Ledger) bool { return l.Spec.Paused }
 
-// Forget drops the plan and the password of a ledger.
+// Forget removes the plan and the password of a ledger from memory.
 func (k *Kind) Forget(namespace, name string) {
 	k.plans.Forget(namespace, name)
 	k.secrets.Forget(types.NamespacedName{Namespace: namespace, Name: name + suffixPassword})

@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// one is the name of a Ledger, and of a DataService in its namespace.
+// one is the name of a Ledger, and of a DataService in the same namespace.
 const one = "one"
 
 func settings() example.LedgerSpec {
@@ -63,7 +63,7 @@ func (s *scene) record() *corev1.ConfigMap {
 	return harness.Lookup[*corev1.ConfigMap](s.Journal, one+"-record").DeepCopy()
 }
 
-// edit patches the ConfigMap with the record, as another writer.
+// edit patches the ConfigMap with the record, as another writer would.
 func (s *scene) edit(patch string) {
 	s.Must(suite.API.Patch(s.Ctx, s.record(), client.RawPatch(types.MergePatchType, []byte(patch))))
 	s.CatchUp() // otherwise the journal shows the former objects
@@ -101,8 +101,8 @@ func TestDriftAndPause(t *testing.T) {
 	s.isWhole(1)
 }
 
-// A deleted Ledger leaves its volume, its Secret and its record, and does not change a DataService with its name. A new Ledger with that
-// name finds the data.
+// A deleted Ledger leaves its volume, its Secret and its record. The deletion does not change a DataService with the same name. A new
+// Ledger with that name finds the data.
 func TestDelete(t *testing.T) {
 	s := newScene(t)
 	op := s.start()

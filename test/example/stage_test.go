@@ -58,7 +58,7 @@ func newScene(t *testing.T) *scene {
 	return &scene{s, &members{Stage: s, data: map[types.UID]string{}}}
 }
 
-// operator is an operator whose requests to the API server and to members a test can make fail.
+// operator is an operator with faults: a test can make its requests to the API server and to members fail.
 type operator struct {
 	*harness.Operator
 	*fault.Process
@@ -142,10 +142,9 @@ func (s *scene) written(op *operator, mark int, want ...string) {
 	}
 }
 
-// passes waits until an operator has reconciled the Ledger twice after the call, each time because of a change of the
-// settings. It fails the test if the operator has changed anything else. Reconciliations of a Ledger run one after the
-// other, so all effects of earlier events are then complete. An operator whose cache lags deletes a deleted object once
-// more; the API server answers 404, and nothing changes.
+// passes waits until an operator has reconciled the Ledger twice after the call, each time because the settings have changed. It fails the
+// test if the operator has changed anything else. Reconciliations of a Ledger run one after the other, so all effects of earlier events are
+// then complete. An operator whose cache lags may delete a deleted object once more: the API server answers 404, and nothing changes.
 func (s *scene) passes(op *operator) {
 	s.Helper()
 	mark := op.Mark()
@@ -164,7 +163,7 @@ func (s *scene) passes(op *operator) {
 	}
 }
 
-// isWhole waits until the Ledger is ready. Then the volume of each pod must have the data in the record.
+// isWhole waits until the Ledger is ready. Then it fails the test unless the volume of each pod has the data in the record.
 func (s *scene) isWhole(pods int) {
 	s.Helper()
 	s.Until("ready", s.isReady)
@@ -176,7 +175,7 @@ func (s *scene) isWhole(pods int) {
 	}
 }
 
-// members are the servers in the pods of a scene. Their data is by claim: it outlives pods.
+// members are the servers in the pods of a scene. They store data by claim, so the data outlives pods.
 type members struct {
 	*stage.Stage
 
@@ -206,7 +205,7 @@ func (m *members) took() []string {
 	return slices.Clone(m.effects)
 }
 
-// RoundTrip answers a request to a pod: with an error while the pod is not ready.
+// RoundTrip answers a request to a pod. While the pod is not ready, it returns an error.
 func (m *members) RoundTrip(r *http.Request) (*http.Response, error) {
 	pod, _, _ := strings.Cut(r.URL.Hostname(), ".")
 	live, claim := harness.Lookup[*corev1.Pod](m.Journal, pod), m.claim("data-"+pod)

@@ -88,14 +88,14 @@ func load(source fs.FS, name string) (*chart.Chart, error) {
 // umbrella is the name of the chart that contains all parts during rendering.
 const umbrella = "dataservice"
 
-// render implements render.Engine. Helm's engine parses every template file in each run. One run for all parts takes a
-// third of the time of one run for each part.
+// render implements render.Engine. Each run of Helm's engine parses every template file. So one run for all parts takes a third of the time
+// of separate runs.
 func (h *helm) render(release render.Release, parts []render.Part) ([][]render.File, error) {
 	all, values, err := h.compose(parts)
 	if err != nil {
 		return nil, err
 	}
-	// The values that commonutil.ToRenderValues builds, without its two deep copies.
+	// These values equal those of commonutil.ToRenderValues, without its two deep copies.
 	texts, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), all, common.Values{
 		"Values":       values,
 		"Capabilities": h.capabilities,
@@ -118,7 +118,7 @@ func (h *helm) render(release render.Release, parts []render.Part) ([][]render.F
 	return files, nil
 }
 
-// compose builds the chart that contains all parts: the partial templates of their charts once, and one subchart for each part with the
+// compose builds the chart that contains all parts. It has the partial templates of each chart once, and for each part a subchart with the
 // other templates.
 func (h *helm) compose(parts []render.Part) (*chart.Chart, map[string]any, error) {
 	all := &chart.Chart{
@@ -145,8 +145,7 @@ func (h *helm) compose(parts []render.Part) (*chart.Chart, map[string]any, error
 		}
 		composed[part.Chart] = true
 		all.AddDependency(subchart)
-		// CoalesceTables gets a copy of the chart's defaults: if the values set a key to null, it removes the key from
-		// both maps.
+		// The defaults are copied, because CoalesceTables removes a key with the value null from both maps.
 		values[part.Name] = commonutil.CoalesceTables(maps.Clone(part.Values), runtime.DeepCopyJSON(c.Values))
 	}
 	return all, values, nil

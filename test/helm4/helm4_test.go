@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helm4_test compares Helm 4 with Helm 3, which the operator uses: the texts that charts render are equal byte for byte, behind
-// internal/render and in plain Helm. engine_test.go is internal/render/helm.go with Helm 4. docs/develop/internals/decisions.md lists the
-// steps of the switch.
+// Package helm4_test compares Helm 4 with Helm 3, which the operator uses: the texts that charts render are equal byte for byte, through
+// internal/render and in plain Helm. engine_test.go is a copy of internal/render/helm.go that uses Helm 4.
+// docs/develop/internals/decisions.md lists the steps of the switch to Helm 4.
 package helm4_test
 
 import (
@@ -51,7 +51,7 @@ func valuesFiles(t *testing.T) map[string][]string {
 	return found
 }
 
-// engines returns Helm 3 and Helm 4 behind internal/render.
+// engines returns a render.Engine of Helm 3 and one of Helm 4, with the operator's charts.
 func engines(t *testing.T) (three, four render.Engine) {
 	t.Helper()
 	three, err := render.Helm3(helmcharts.FS, kubeVersion)
@@ -80,7 +80,7 @@ func parts(t *testing.T) []render.Part {
 	return all
 }
 
-// One run renders all values of all charts, as a run of the operator renders all components of a platform.
+// One run renders all values of all charts, as one run of the operator renders all components of a platform.
 func TestTheOperatorsTextsAreEqual(t *testing.T) {
 	t.Parallel()
 	three, four := engines(t)
@@ -106,8 +106,8 @@ func objects(t *testing.T, engine render.Engine) [][]*unstructured.Unstructured 
 	return rendered
 }
 
-// Plain Helm reads a chart from its folder, with the library behind a symbolic link, and checks the values against the schema. Helm 3 trims
-// the objects that it sends, Helm 4 keeps the space at their end.
+// Plain Helm reads a chart from its folder, with the library behind a symbolic link, and checks the values against the schema. At the end
+// of an object, Helm 3 removes white space, and Helm 4 keeps it.
 func TestTheTextsOfPlainHelmAreEqual(t *testing.T) {
 	t.Parallel()
 	charts := map[string][]string{"dist/chart": {"dist/chart/values.yaml"}}
@@ -138,7 +138,7 @@ func TestTheTextsOfPlainHelmAreEqual(t *testing.T) {
 	}
 }
 
-// of returns Helm 3 and Helm 4 with one chart, small, of one template.
+// of returns a render.Engine of Helm 3 and one of Helm 4. Both have only the chart small, which has one template.
 func of(t *testing.T, template, kubeVersion string) (three, four render.Engine) {
 	t.Helper()
 	files := fstest.MapFS{
@@ -152,7 +152,7 @@ func of(t *testing.T, template, kubeVersion string) (three, four render.Engine) 
 	return three, four
 }
 
-// The operator names the cluster's version in its errors, and compares the version without the suffix of a vendor.
+// Errors name the cluster's version. Charts are checked against this version without a vendor's suffix.
 func TestVersionsAreAcceptedAlike(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"", "latest", "v1.16.0", "v1.28.9-eks-1", "v1.29.0-rc.1", "v1.33.4+k3s1", "v1.34.1-gke.1"} {
@@ -162,7 +162,7 @@ func TestVersionsAreAcceptedAlike(t *testing.T) {
 	}
 }
 
-// In a template, .Capabilities.KubeVersion.Version has the suffix of a vendor since Helm 4. No chart of the operator reads it.
+// In Helm 4, .Capabilities.KubeVersion.Version in a template contains the suffix of a vendor. No chart of the operator reads it.
 func TestTheVersionInATemplate(t *testing.T) {
 	t.Parallel()
 	three, four := of(t, "{{ .Capabilities.KubeVersion.Version }}, {{ .Capabilities.KubeVersion }}", "v1.34.1-gke.1")
@@ -175,7 +175,7 @@ func TestTheVersionInATemplate(t *testing.T) {
 	assert.Equal(t, files4[0][0].Text, "v1.34.1-gke.1, v1.34.1")
 }
 
-// The message of a chart that refuses values reaches users in a status.
+// When a chart refuses values, a status shows the chart's message to users. The messages of Helm 3 and Helm 4 are equal.
 func TestErrorsOfChartsAreEqual(t *testing.T) {
 	t.Parallel()
 	three, four := engines(t)
@@ -190,7 +190,7 @@ func TestErrorsOfChartsAreEqual(t *testing.T) {
 	}
 }
 
-// level is one level of Helm 4's error of a template.
+// level matches one level of Helm 4's error of a template.
 var level = regexp.MustCompile(`(?m)^(\S.*)\n  (executing .*)\n    (.*)\n?`)
 
 // Other errors of a template are one line in Helm 3. Helm 4 writes three lines for each template that calls another.

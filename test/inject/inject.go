@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inject shows that a text in a spec is only a text in the manifests: two specs that differ in one text have manifests that differ
-// only in that text.
+// Package inject checks that a text in a spec stays a text in the manifests: if two specs differ in one text, their manifests differ only
+// in that text.
 package inject
 
 import (
@@ -25,7 +25,7 @@ import (
 // Neutral is a text without a special meaning in any format.
 const Neutral = "NEUTRAL"
 
-// Set returns a copy of a value in which another text replaces each text that is Neutral.
+// Set returns a copy of a value in which text replaces each text that equals Neutral.
 func Set(value any, text string) any {
 	return walk(value, func(old string) (string, bool) { return text, old == Neutral })
 }
@@ -64,7 +64,7 @@ func walk(value any, each func(string) (string, bool)) any {
 	return value
 }
 
-// Same compares the manifests of two specs: the first spec has a text where the second spec has Neutral.
+// Same returns an error unless the manifests of two specs are equal, except that the first has text where the second has Neutral.
 func Same(with, neutral []*unstructured.Unstructured, text string) error {
 	was, is := fields.ByID(neutral), fields.ByID(with)
 	for id := range is {
@@ -83,13 +83,13 @@ func Same(with, neutral []*unstructured.Unstructured, text string) error {
 	return nil
 }
 
-// forms returns the text as the formats of files write it.
+// forms returns the text as each file format writes it.
 func forms(text string) []string {
 	found := []string{text}
 	if data, err := json.Marshal(text); err == nil {
 		found = append(found, inner(string(data)))
 	}
-	var properties strings.Builder // Java's names, where they differ from Go's
+	var properties strings.Builder // Java and Go escape some characters differently
 	for _, r := range text {
 		switch {
 		case strings.ContainsRune("\t\n\f\r\\", r) || r >= 0x20 && r < 0x7f:
@@ -152,7 +152,7 @@ func sameMap(neutral, with map[string]any, forms []string) error {
 	}
 	for key := range neutral {
 		if strings.HasPrefix(key, "checksum/") || strings.HasSuffix(key, "/digest") {
-			continue // digests of the whole object
+			continue // these are digests of the whole object
 		}
 		value, ok := with[key]
 		for _, form := range forms {
@@ -179,7 +179,7 @@ func sameText(neutral, with string, forms []string) bool {
 			return true
 		}
 	}
-	// The values of a YAML file are compared, not its notation.
+	// Compare the values of a YAML file, not its notation.
 	n, w := map[string]any{}, map[string]any{}
 	return strings.Contains(neutral, "\n") && yaml.Unmarshal([]byte(neutral), &n) == nil && yaml.Unmarshal([]byte(with), &w) == nil &&
 		same(n, w, forms) == nil

@@ -3,8 +3,7 @@
 
 //go:build krew
 
-// Package krew tests that krew installs the kubectl plugin from the archives and the index that make plugin-archives
-// makes.
+// Package krew tests that krew installs the kubectl plugin from the archives and the index that make plugin-archives writes.
 package krew
 
 import (
@@ -24,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// version is the version of the archives.
+// version is the version of the archives in this test.
 const version = "9.8.7"
 
 // index holds the fields of plugins/dataservice.yaml under test.
@@ -50,8 +49,7 @@ func run(t *testing.T, dir string, environ []string, command ...string) string {
 	return string(out)
 }
 
-// One command makes the archives of all platforms and an index, from which krew installs the plugin. No other machine
-// is contacted.
+// One command makes the archives of all platforms, and an index from which krew installs the plugin. The test contacts no other machine.
 func TestInstall(t *testing.T) {
 	work := t.TempDir()
 	archives := filepath.Join(work, "archives")
@@ -100,7 +98,7 @@ func TestInstall(t *testing.T) {
 
 	help := run(t, work, environ, kubectl, "dataservice", "--version")
 	assert.Assert(t, strings.Contains(help, version), "%s on %s/%s", help, runtime.GOOS, runtime.GOARCH)
-	// The archive also has the other files that a user needs.
+	// The archive also contains the other files that a user needs.
 	for _, name := range []string{"LICENSE", "kubectl_complete-dataservice"} {
 		files, err := filepath.Glob(filepath.Join(root, "store/dataservice/*", name))
 		assert.NilError(t, err)

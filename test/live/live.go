@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/fields"
 )
 
-// NewPlanner makes plans for the version of a cluster, as the operators do.
+// NewPlanner returns a planner for the version of a cluster, as operators use it.
 func NewPlanner(config *rest.Config) (*plan.Planner, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -53,8 +53,8 @@ type Namespace struct {
 	Name    string
 }
 
-// Planned returns the objects that a DataService should have. The Secrets have the live values. HTTPRoutes are omitted: these clusters do
-// not serve them.
+// Planned returns the objects that a DataService should have. The Secrets have the live values. HTTPRoutes are omitted, because the tests'
+// clusters do not serve them.
 func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
 	planned, err := plan.Planned(ds, n.Planner, plan.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
 		obj := object.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
@@ -70,7 +70,7 @@ func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstr
 // Objects are objects by kind and name.
 type Objects = map[string]*unstructured.Unstructured
 
-// Objects returns the operators' objects from the API server, without numbers of pods that an autoscaler sets.
+// Objects returns the operators' objects from the API server. It omits the number of pods of workloads with an autoscaler.
 func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 	found := Objects{}
 	for _, gvk := range object.Kinds {
@@ -137,7 +137,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 	return nil
 }
 
-// stamp copies annotations that are not part of a plan from a live object: those that forbid GitOps tools to prune the object, and all
+// stamp copies annotations that are not part of a plan from a live object: those that prevent GitOps tools from pruning the object, and all
 // annotations of its claim templates.
 func stamp(planned, live *unstructured.Unstructured) {
 	copied := planned.GetAnnotations()
@@ -157,8 +157,8 @@ func stamp(planned, live *unstructured.Unstructured) {
 	}
 }
 
-// digests copies the digests of used Secrets and ConfigMaps from a live workload to a planned one, and computes the digest of the plan
-// again.
+// digests copies the digests of used Secrets and ConfigMaps from a live workload to a planned one, and computes the digest of the planned
+// one again.
 func digests(planned, live *unstructured.Unstructured) error {
 	contents, has := live.GetAnnotations()[object.AnnotationContents]
 	if !has {
@@ -185,7 +185,7 @@ func Stays(obj *unstructured.Unstructured) bool {
 // Baseline is an earlier state of live objects.
 type Baseline struct {
 	Was   Objects
-	known map[string]string // the versions of objects that were last found unchanged
+	known map[string]string // the latest version in which each object was unchanged
 }
 
 func versionOf(obj *unstructured.Unstructured) string {
@@ -206,7 +206,7 @@ func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 	return content(obj) != content(b.Was[fields.ID(obj)])
 }
 
-// Same returns an error unless the objects that concerns accepts are unchanged. Retained data may exist in addition.
+// Same returns an error unless the objects for which concerns returns true are unchanged. Additional retained data is no error.
 func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 	for id, was := range b.Was {
 		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
@@ -275,8 +275,8 @@ func content(obj *unstructured.Unstructured) string {
 	return fields.Text(obj)
 }
 
-// IsRecord reports whether an object is the record of a database's data. A plan that is made without a cluster has no record. The record
-// exists as long as the data; test/guard tests it.
+// IsRecord reports whether an object is the record of a database's data. A plan that is made without a cluster contains no record.
+// test/guard tests that the record exists as long as the data.
 func IsRecord(id string) bool {
 	return strings.HasPrefix(id, "ConfigMap/") && strings.HasSuffix(id, mysql.RecordName(""))
 }

@@ -52,8 +52,8 @@ func (s *scene) backedUp(members int, called string, meanwhile func()) (made bac
 	return made, s.agree(members), known
 }
 
-// comesBack deletes the database and restores it from its backup. The result must have the rows of one moment during the backup: no row is
-// missing before the last row, and it has all rows that were acknowledged before the backup began.
+// comesBack deletes the database and restores it from its backup. The restored rows must be those of one moment during the backup: no row
+// before the last row is missing, and all rows exist that were acknowledged before the backup began.
 func (s *scene) comesBack(members int, rows []string, known []int) {
 	s.Helper()
 	before := map[string]bool{}
@@ -93,7 +93,7 @@ func (s *scene) comesBack(members int, rows []string, known []int) {
 	writer.kept(members)
 }
 
-// A backup of a voter is made while a client writes. Then the database is lost with all its data, and restored from this backup.
+// A voter is backed up while a client writes. Then the database is lost with all its data, and restored from this backup.
 func TestRestoresFromABackup(t *testing.T) {
 	inFullForm(t)
 	const members = 3
@@ -117,7 +117,7 @@ func TestRestoresFromABackup(t *testing.T) {
 	s.comesBack(members, rows, known)
 }
 
-// job returns the pod of a backup once its server runs.
+// job returns the pod of the Job with this name if its first container runs, or nil.
 func (s *scene) job(called string) *corev1.Pod {
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if pod.Labels["batch.kubernetes.io/job-name"] == called && len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running != nil {
@@ -127,7 +127,7 @@ func (s *scene) job(called string) *corev1.Pod {
 	return nil
 }
 
-// During a backup, its pod, the copied member and the primary are killed. The backup is complete, or it does not exist.
+// In three backups, the backup's pod, the voters, and the primary are killed or lost. Each backup succeeds, and the last one is restored.
 func TestKilledDuringABackup(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -142,7 +142,7 @@ func TestKilledDuringABackup(t *testing.T) {
 		began("pod")
 		s.Must(s.Kill(s.job("pod").Name, syscall.SIGKILL, "backup"))
 	})
-	assert.Equal(t, made.Phase, backupv1.PhaseSucceeded, "%+v", made) // by the Job's next attempt
+	assert.Equal(t, made.Phase, backupv1.PhaseSucceeded, "%+v", made) // the Job's next attempt has made the backup
 	made, _, _ = s.backedUp(3, "voters", func() {
 		began("voters")
 		for ordinal := range 3 {
@@ -168,7 +168,7 @@ func TestKilledDuringABackup(t *testing.T) {
 	s.comesBack(3, rows, known)
 }
 
-// The status names the obstacle to a restore, and no empty database is created instead.
+// The status names the obstacle to a restore, and the operator creates no empty database instead.
 func TestImpossibleRestoreIsReported(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)

@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// cause is a fault of a cluster of three members, the words that name it, and the function that ends it. A cause
-// without words checks the outputs itself.
+// cause is a fault of a cluster of three members, the words by which outputs name it, and the function that ends it. A cause without words
+// checks the outputs itself.
 type cause struct {
 	name   string
 	happen func(s *scene) (mend func())
@@ -61,8 +61,8 @@ func (s *scene) hang(ordinals ...int) (mend func()) {
 	return func() { signal(syscall.SIGCONT) }
 }
 
-// distrust replaces the certificate of the members with one that another authority signed, while no operator runs. A new operator refuses
-// to trust both. The returned function restores the former certificate.
+// distrust replaces the certificate of the members, while no operator runs, by one that another authority signed. Then it starts a new
+// operator, which reports that the members do not trust the other authority. The returned function restores the former certificate.
 func (s *scene) distrust(op **stage.Operator) (mend func()) {
 	s.Helper()
 	(*op).Stop()

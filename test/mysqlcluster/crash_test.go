@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// life is one process of the operator. It ends when it changes a member, or an object of the API server other than a
-// status. One life ends before the change. The next life ends after the change, and its answer is lost.
+// life is one process of the operator. It ends when it changes a member, or an object of the API server other than a status. One life ends
+// before it makes the change. The next life ends after the change, and does not get the result.
 type life struct {
 	*stage.Life
 
@@ -54,7 +54,7 @@ func (l *life) due(what string) bool {
 	return l.Due("after " + what)
 }
 
-// onMembers are the actions that change a member and no objects.
+// onMembers contains the actions that change a member, and no Kubernetes object.
 var onMembers = []replication.Action{
 	replication.ActionPromise, replication.ActionFollow, replication.ActionServe, replication.ActionDemote, replication.ActionHeartbeat,
 }
@@ -85,7 +85,7 @@ func (l *life) After(action replication.Action) error {
 func TestKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives := &stage.Lives{Skip: 1} // every second change
+	lives := &stage.Lives{Skip: 1} // a life ends at its second change
 	if full {
 		lives.Skip = 0
 	}
@@ -120,7 +120,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// live runs operators that end at each change, until an operator has nothing to change.
+// live runs operators one after the other, each of which ends at a change. It returns when a condition holds and the present operator has
+// not ended.
 func (s *scene) live(lives *stage.Lives, holds func() error) {
 	s.Helper()
 	lives.Live(s.Stage, 8*time.Minute, func() (*stage.Life, *stage.Operator) {

@@ -49,9 +49,9 @@ func (s *scene) holds(members int, before []string) {
 	assert.DeepEqual(s.T, s.agree(members), before)
 }
 
-// A DataService with several members of mysql becomes ready with these members, and an additional service gets the address and the account
-// of the primary. Changes of the spec reach the members. A change that the members cannot carry out is refused, and the members keep
-// running. The data stays when the DataService hibernates, when mysql is removed from the spec, and when the DataService is deleted.
+// A DataService with several members of mysql becomes ready, and an additional service gets the address and the account of the primary.
+// Changes of the spec reach the members, and changes by another writer are reverted. The data stays when the DataService hibernates, when
+// mysql is removed from the spec, and when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -90,7 +90,7 @@ func TestInADataService(t *testing.T) {
 	s.Eventually("mysql is paused, too", func() bool { return s.get().Spec.Paused })
 	s.Become("{paused: false}")
 
-	// Of several edits in a row, the last one counts.
+	// Of several edits in a row, the last one takes effect.
 	s.ChangePlatform("{mysql: {replica: 3, config: {max_connections: '70'}}}")
 	s.Become("{mysql: {replica: 2, replication: {primary: 1}}}")
 	s.ready(2)
@@ -112,7 +112,7 @@ func TestInADataService(t *testing.T) {
 
 	s.Become("{mysql: null, additionalServices: null}")
 	s.removed()
-	s.Become(oneServer) // the data belongs to members
+	s.Become(oneServer) // the data belongs to a MySQLCluster, so the database stays a MySQLCluster of one member
 	s.ready(1)
 	s.holds(1, before)
 	s.Become(withService)
@@ -194,8 +194,8 @@ func (s *scene) removed() {
 	}
 }
 
-// A database whose copies are lost makes the DataService not ready. The message has the token and the DataService's field for it, and with
-// that consent the database continues.
+// If only one copy of the data is left, the DataService is not ready. The message names the field for consent to a loss, and the token to
+// set. After a user sets the token, the database continues.
 func TestLossInADataService(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -232,7 +232,7 @@ func TestLossInADataService(t *testing.T) {
 
 // A DataService reports the backups of its members, and a new DataService is restored from these backups. One server with backups becomes
 // several members: the members' CronJobs replace the CronJobs of the server, and a backup is made immediately. A DataBackup of the
-// DataService copies a member, and the archive makes moments restorable.
+// DataService copies a member, and the archive allows a restore to a moment.
 func TestBackupsInADataService(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)

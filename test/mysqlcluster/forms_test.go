@@ -63,12 +63,12 @@ func TestOneServerBecomesSeveral(t *testing.T) {
 	assert.Equal(t, s.primary(), 0)
 }
 
-// One server becomes three members, then one, three and one, while the operator is killed at each write. No
-// acknowledged write is lost. Two pods never use the volume at the same time, because both have the same name.
+// One server becomes three members, then one, three and one, while the operator is killed at each write. No acknowledged write is lost. Two
+// pods never use the volume at the same time, because the pods of both forms have the same name.
 func TestFormsKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives := &stage.Lives{Skip: 1} // every second change
+	lives := &stage.Lives{Skip: 1} // a life ends at its second change
 	if full {
 		lives.Skip = 0
 	}
@@ -99,9 +99,8 @@ func TestFormsKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// A single server is neither restarted nor changed into a MySQLCluster if no copy could get the server's data, or if
-// the members would have another image. When the cause is solved, the change continues. When the user reverts the
-// change earlier, nothing happens.
+// A single server is neither restarted nor changed into a MySQLCluster if members could not copy all of its data, or would have another
+// image. When the cause is solved, the change continues. If the user reverts the change first, nothing happens.
 func TestServerThatStaysOne(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -150,11 +149,11 @@ func TestServerThatStaysOne(t *testing.T) {
 	assert.Equal(t, s.primary(), 0)
 }
 
-// A new database of several members is a copy of a running server. One server makes the copy, and becomes the first member. All rows that
-// the source acknowledged exist, and the condition Imported stays.
+// A new database of several members is a copy of a running server. One server makes the copy, and becomes the first member. The copy
+// contains all rows of the source, and the condition Imported stays.
 func TestImportBecomesSeveral(t *testing.T) {
 	inFullForm(t)
-	s := newScene(t, func(o *emulator.Options) { // mysqld.sh reads the configuration of the pod, as an image does
+	s := newScene(t, func(o *emulator.Options) { // mysqld.sh reads the configuration of the pod, as the real image does
 		image := o.Images["docker.io/library/mysql"]
 		image.Env, image.Paths = map[string]string{"SERVER": image.Executables["mysqld"]}, map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"}
 		image.Executables["mysqld"] = filepath.Join(cluster.Root(), "test/backup/testdata/mysqld.sh")

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// ledger has clients that write numbers through the primary's Service, one after the other. It records the acknowledged numbers with their
-// times, and the numbers that the server refused.
+// ledger runs clients that write increasing numbers through the primary's Service. It records the acknowledged numbers with their times,
+// and the numbers that the server refused.
 type ledger struct {
 	scene *scene
 	end   chan struct{}
@@ -40,7 +40,7 @@ type failure struct {
 	words  string
 }
 
-// patient is the time after which a client gives up a statement and reconnects.
+// patient is the time after which a client abandons a statement and reconnects.
 const patient = 3 * time.Second
 
 // refusal matches the errors of a server that is read-only or offline: the statement had no effect.
@@ -130,7 +130,7 @@ func (l *ledger) connection() {
 	_ = command.Process.Kill() // the process may have ended already
 	for range lines {
 	}
-	_ = command.Wait() // the exit code only reports that the connection failed
+	_ = command.Wait() // the exit code reports only that the connection failed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if refusal.Match(words.Bytes()) {

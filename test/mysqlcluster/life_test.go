@@ -81,7 +81,7 @@ func TestLosses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what          string
-		most, typical time.Duration // limits of the longest time and of the median of the times without a write
+		most, typical time.Duration // limits of the longest pause without a write, and of the median pause
 		do            func(ordinal int)
 	}{
 		{"the pod of the primary is killed", 20 * time.Second, 12 * time.Second, func(ordinal int) { s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "mysql")) }},
@@ -142,7 +142,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// unready waits until the status has reported, since a mark, that the database is not ready.
+// unready waits until the status has reported, after a mark of the journal, that the database is not ready.
 func (s *scene) unready(from int) {
 	s.Helper()
 	s.Eventually("not ready", func() bool {
@@ -150,7 +150,7 @@ func (s *scene) unready(from int) {
 	})
 }
 
-// Members are added and removed, and the primary is moved, as planned operations, while a client writes.
+// While a client writes, members are added and removed and the primary is moved. No change counts as a failover.
 func TestChanges(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -221,8 +221,8 @@ func (s *scene) exhaust() {
 	s.Error("60 clients are connected, and none was refused")
 }
 
-// The unchanged sample is accepted. A deleted database leaves its data and its record. A new database with the same name adopts both, also
-// after it was parked.
+// The unchanged sample is accepted. A deleted database leaves its data and its record. A new database with the same name adopts both, and
+// keeps them while it is parked.
 func TestAdoptsItsData(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)

@@ -4,7 +4,7 @@
 //go:build mysql
 
 // Package mysqlcluster_test tests the operator with MySQLClusters on a real API server, with real MySQL processes, which the agent starts
-// in pods of the emulator. `make test` does not link it: no stable distribution has MySQL 9.7.
+// in pods of the emulator. `make test` does not build this package, because no stable distribution contains MySQL 9.7.
 package mysqlcluster_test
 
 import (
@@ -23,13 +23,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is the time limit for everything without a promised time: the machine may be busy.
+// patience is the time limit of all waits without a promised time. It is long, because the machine may be busy.
 const patience = 4 * time.Minute
 
-// full selects the full form: all tests, every effect at which an operator can be killed, and ten failovers.
+// full selects the full form: all tests run, the operator is killed at every change, and each loss is repeated 20 times.
 var full = os.Getenv("MYSQL_TESTS") == "full"
 
-// inFullForm marks a test that takes too long for the short form of make verify.
+// inFullForm skips a test, except in the full form, because the test takes too long for the short form of make verify.
 func inFullForm(t *testing.T) {
 	t.Helper()
 	if !full {

@@ -24,14 +24,14 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// archived is the spec of a database whose transactions are archived. broughtTo is the spec of a database that is restored from the backup
-// and the archive of the first.
+// archived is the spec of a database whose transactions are archived. broughtTo is the spec of a database that is restored to a moment from
+// the backup and the archive of the first database.
 const (
 	archived  = "replicas: %d\nbackup: {destination: {claim: {name: backups}}, pointInTime: {interval: 5s}}\n"
 	broughtTo = archived + "restoreFrom: {destination: {claim: {name: backups}}, toTime: %q}\n"
 )
 
-// reached returns the moment up to which the archive reports to be complete.
+// reached returns the moment up to which the archive is complete, according to the pod that archives.
 func (s *scene) reached() (time.Time, error) {
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if pod.Labels["app.kubernetes.io/name"] != "mysql.cluster.archive" || pod.Status.PodIP == "" {
@@ -64,7 +64,7 @@ func (s *scene) reaches(moment time.Time) {
 	})
 }
 
-// A database that is lost with all its data is restored to a moment after a failover, while four clients wrote.
+// A database that is lost with all its data is restored to a moment after a failover. Four clients wrote during that time.
 func TestPointInTime(t *testing.T) {
 	inFullForm(t)
 	const members = 3

@@ -54,8 +54,8 @@ func (c counted) Order(ctx context.Context, step replication.Step) error {
 	return c.Members.Order(ctx, step)
 }
 
-// At rest the operator sends no request to the API server. It reads from each member every two seconds, and sends no
-// order. A new operator does the same.
+// While nothing changes, the operator sends no request to the API server. It reads from each member every two seconds, and sends no order.
+// A new operator does the same after its start.
 func TestAtRest(t *testing.T) {
 	inFullForm(t)
 	s, sent := newScene(t), &requests{looks: map[int]int{}}

@@ -105,12 +105,12 @@ func (s *scene) uids(members int) (uids []types.UID) {
 	return uids
 }
 
-// A database with data changes to three members, five, three and one, while a client writes and the operator is killed
-// at each change. Each new member has all data. MYSQL_TESTS=full has 1 GiB of data.
+// A database with data changes to three members, five, three and one, while a client writes and the operator is killed at each change. Each
+// new member has all data. With MYSQL_TESTS=full, the test writes 1 GiB of data.
 func TestSizesKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // every second change
+	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // a life ends at its second change
 	if full {
 		lives.Skip, mebibytes = 0, 1024
 	}

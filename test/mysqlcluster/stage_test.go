@@ -180,7 +180,7 @@ func (s *scene) primary() int {
 	return ordinal
 }
 
-// route returns the address of the pod that the primary's Service selects. The emulator has no Services.
+// route returns the address of the pod that the primary's Service selects, because the emulator has no Services.
 func (s *scene) route() (string, error) {
 	service := harness.Lookup[*corev1.Service](s.Journal, name)
 	if service == nil {

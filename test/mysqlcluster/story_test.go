@@ -34,7 +34,7 @@ type story struct {
 	operator *stage.Operator
 }
 
-// event is one fault or change of a story. begin returns the function that ends it, or nil.
+// event is one fault or change of a story. begin returns the function that ends the event, or nil.
 type event struct {
 	what string
 	// isAlone reports whether the event needs a healthy database, because it destroys a copy of the data or changes the members.
@@ -106,7 +106,7 @@ func (s *story) signal(ordinal int, signal syscall.Signal) {
 	}
 }
 
-// wipe deletes the data of a member, and waits until the operator has detected the loss. Until then, no other event may
+// wipe deletes the data of a member. The returned function waits until the operator has detected the loss. Until then, no other event may
 // delete more data.
 func (s *story) wipe(ordinal int) (end func()) {
 	from := s.Mark()
@@ -158,8 +158,8 @@ func (s *scene) sameSets() error {
 	return nil
 }
 
-// act runs events, one or two at a time, and ends them after a while. Before and after an event that needs a healthy database, it waits
-// until the database is healthy.
+// act runs an event, and sometimes a second one at the same time, and ends them after a while. Before and after an event that needs a
+// healthy database, act waits until the database is healthy.
 func (s *story) act() {
 	e := events[s.IntN(len(events))]
 	if e.isAlone {

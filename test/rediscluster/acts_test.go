@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// reportsProgress fails the test unless MESSAGE of kubectl get showed the progress of a new shard while the shard got its slots.
+// reportsProgress fails the test unless MESSAGE of kubectl get showed the progress of a new shard while slots were moved to the shard.
 func (s *scene) reportsProgress() {
 	s.Helper()
 	var slots []int
@@ -165,7 +165,7 @@ func (s *scene) elected(pod string) {
 
 // info returns a section of a server's INFO.
 func (s *scene) info(pod, section string) string {
-	text, _ := s.try(pod, "INFO", section) // empty without an answer
+	text, _ := s.try(pod, "INFO", section) // text is nil without an answer
 	return fmt.Sprint(text)
 }
 
@@ -206,7 +206,7 @@ func (s *scene) holdAll(signal syscall.Signal, pods ...string) (release func()) 
 	}
 }
 
-// recreate deletes a pod without a grace period and waits until the next pod exists. The next pod gets the address, if one is given.
+// recreate deletes a pod without a grace period and waits until the next pod exists. If an address is given, the next pod gets it.
 func (s *scene) recreate(pod, address string) {
 	s.Helper()
 	if address != "" {
@@ -220,7 +220,7 @@ func (s *scene) recreate(pod, address string) {
 	})
 }
 
-// loseVolume deletes a pod and the content of its volume, and waits for the next pod. The next pod gets the address, if one is given.
+// loseVolume deletes a pod and its claim with the data, and waits for the next pod. If an address is given, the next pod gets it.
 func (s *scene) loseVolume(pod, address string) {
 	s.Helper()
 	claim := metav1.ObjectMeta{Namespace: s.Namespace, Name: "data-" + pod}
@@ -248,7 +248,7 @@ func (s *scene) judged(verdict string) {
 	})
 }
 
-// accepts annotates the cluster with a consent to loss; "" removes it.
+// accepts sets the annotation that consents to a loss; an empty loss removes the annotation.
 func (s *scene) accepts(loss string) {
 	s.Helper()
 	value := "null"
@@ -258,7 +258,7 @@ func (s *scene) accepts(loss string) {
 	s.Must(suite.API.Patch(s.Ctx, s.get(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, redisv1.AnnotationConsent, value))))
 }
 
-// servesAll waits until slots are missing and then until all slots are served again, and fails the test if that takes too long.
+// servesAll waits until slots are missing and then until all slots are served again. It fails the test if that takes too long.
 func (s *scene) servesAll(within time.Duration) {
 	s.Helper()
 	began := time.Now()

@@ -28,7 +28,7 @@ const (
 	restored  = "{" + ofBackups + ", restoreFrom: {destination: {claim: {name: backups}}}}"
 )
 
-// resolve replaces the name of the cluster's Service by the address of its first pod: there is no DNS.
+// resolve replaces the name of the cluster's Service by the address of the cluster's first pod, because there is no DNS.
 func (s *scene) resolve(_ *corev1.Pod, text string) string {
 	first := harness.Lookup[*corev1.Pod](s.Journal, name+"-0-0")
 	if first == nil {
@@ -37,7 +37,7 @@ func (s *scene) resolve(_ *corev1.Pod, text string) string {
 	return strings.ReplaceAll(text, "--server="+name+"."+s.Namespace+".svc:", "--server="+first.Status.PodIP+":")
 }
 
-// lost creates a cluster with data and a backup, and deletes it with all its data.
+// lost creates a cluster with data and a backup, and deletes the cluster with all its data.
 func (s *scene) lost() backupv1.DataBackupStatus {
 	s.Helper()
 	op := s.Start()
@@ -51,7 +51,7 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 	return made
 }
 
-// backedUp writes the keys, makes a backup of the cluster, and waits until the status reports it.
+// backedUp makes a backup of the cluster, and waits until the status reports the backup.
 func (s *scene) backedUp() backupv1.DataBackupStatus {
 	s.Helper()
 	made := s.BackUp("first", redisv1.Kind, name)
@@ -67,11 +67,11 @@ func (s *scene) backedUp() backupv1.DataBackupStatus {
 
 // A cluster that is lost with all its data is restored from its backup.
 func TestRestoresFromABackup(t *testing.T) {
-	harness.Long(t) // the gate runs TestLife instead
+	harness.Long(t) // the short form runs TestLife instead
 	newScene(t).comesBack(t)
 }
 
-// comesBack checks a cluster that was restored from its backup.
+// comesBack loses a cluster with all its data, restores it from its backup, and checks its keys.
 func (s *scene) comesBack(t *testing.T) {
 	t.Helper()
 	made := s.lost()
@@ -90,7 +90,7 @@ func (s *scene) comesBack(t *testing.T) {
 }
 
 // After the restore, the cluster no longer uses the backup: a master that loses its volume is replaced by its replica, and gets nothing
-// from the backup. The cluster can be scaled.
+// from the backup. The cluster can then be scaled.
 func TestRestoredClusterIgnoresItsBackup(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -122,7 +122,7 @@ func TestRestoredClusterIgnoresItsBackup(t *testing.T) {
 	}
 }
 
-// The status names the obstacle to a restore, and no empty cluster is created instead.
+// The status names the obstacle to a restore, and the operator creates no empty cluster instead.
 func TestImpossibleRestoreIsReported(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -24,21 +24,21 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// moves lists, for successive lives, the number of changes after which a life ends during a move of slots. A move has
-// some thousand changes. In all other actions, a life ends at its first change.
+// moves lists, for successive lives, the number of changes after which a life ends during a move of slots. A move makes some thousand
+// changes. In all other actions, a life ends at its first change.
 var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
-// mortal ends each process of the operator (a life) at its first change. A change is a command that changes Redis, or
-// a write to the API server other than a write of a status. Lives alternate: one ends after a change whose answer is
-// lost. The next ends after half of the commands were sent, or before it sends a single command.
+// mortal ends each process of the operator (a life) at its first change. A change is a command that changes Redis, or a write to the API
+// server other than a write of a status. Lives alternate: one ends after a change and does not get the result. The next ends when it has
+// sent half of its commands, or before it sends a single command.
 type mortal struct {
 	stage.Lives
 
 	within time.Duration // the time limit of a change
 }
 
-// mortals returns lives. In the full form, a life ends at each change, and long is the time limit of a change. In the
-// short form, a life ends at every third change, and the time limit is patience.
+// mortals returns a mortal. In the full form, a life ends at each change, and long is the time limit of a change. In the short form, a life
+// ends at every third change, and the time limit is patience.
 func mortals(long time.Duration) *mortal {
 	if full {
 		return &mortal{within: long}
@@ -182,7 +182,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		{"a rolling change", "{config: {io-threads: '2'}}", 6, true},
 		{"a setting that needs no restart", "{config: {io-threads: '2', maxmemory-policy: allkeys-lru}}", 6, false},
 	}
-	if !full { // few slots
+	if !full { // move only a few slots
 		changes[0].spec = "{replicas: 8, updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 48, fromReplicas: cache-0-0}]}}"
 		changes = changes[:1]
 	}
@@ -192,7 +192,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 	s.holds()
 	if !full {
-		// The new shard has exactly the slots that its change names, from the shards that the change names, and no other slots have moved.
+		// The new shard has as many slots as its change requests, and all come from the shard that the change names. No other slots have
+		// moved.
 		owned := s.owned()
 		if owned[3].Len() != 48 || owned[3].Minus(had[0]).Len() != 0 || owned[1].String() != had[1].String() || owned[2].String() != had[2].String() {
 			t.Errorf("the shards had %v, and have %v", had, owned)

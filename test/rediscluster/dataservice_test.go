@@ -41,7 +41,7 @@ func TestInADataService(t *testing.T) {
 	op.Stop()
 	op = s.Start()
 	s.quiet()
-	s.AsksNothing(op, 35*time.Second) // longer than the interval between reads of nodes at rest
+	s.AsksNothing(op, 35*time.Second) // longer than the interval between two reads of the nodes
 }
 
 // withService creates a DataService with a Redis and a service that uses it, and writes data.
@@ -65,7 +65,7 @@ func (s *scene) withService(t *testing.T) *unstructured.Unstructured {
 	return ds
 }
 
-// The Redis grows without a restart of the service. When it is removed from the spec, its data stays.
+// Redis grows without a restart of the service. When redis is removed from the spec, its data stays.
 func TestGrowsInADataService(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -94,8 +94,8 @@ func TestGrowsInADataService(t *testing.T) {
 	s.serviceWorks()
 }
 
-// The DataService determines the whole spec of the RedisCluster. The RedisCluster is paused with the DataService, and a paused DataService
-// changes no other field of it.
+// The DataService determines the whole spec of the RedisCluster. If the DataService is paused, the operator pauses the RedisCluster and
+// changes no other field of its spec.
 func TestDataServiceOwnsTheSpecOfItsRedisCluster(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -145,11 +145,11 @@ func TestThirdPartyAndBack(t *testing.T) {
 	s.CreateReady(s.NewPlatform(withService))
 	s.ready(6)
 	s.write()
-	// The check fails: the operator's servers still run.
+	// The check of the third party fails, so the operator's servers still run.
 	s.ChangePlatform(`{redis: {kind: ThirdParty, thirdParty: {url: "redis://192.0.2.1:7000,192.0.2.2:7000", checkCMD: "exit 1"}}}`)
 	s.AwaitsThirdParty("redis")
 	s.ready(6)
-	s.serviceWorks() // its new revision is not applied yet
+	s.serviceWorks() // the operator does not change the service yet
 	s.Become(`{redis: {thirdParty: {checkCMD: "exit 0"}}}`)
 	s.keptData()
 	for _, v := range harness.Lookup[*appsv1.Deployment](s.Journal, "reports").Spec.Template.Spec.Containers[0].Env {
@@ -202,9 +202,9 @@ func TestRefusedRedisClusterSpec(t *testing.T) {
 	s.Become("{redis: {labels: null}, additionalServices: null}")
 }
 
-// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService. The short form loses the
-// answer of the write; the full form also crashes before the request and after the write. The next operator continues,
-// and no data is lost.
+// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService. In the short form, it crashes after the write
+// and does not get the answer; in the full form, it also crashes before the write, and after the answer. The next operator continues, and
+// no data is lost.
 func TestCrashesWithADataService(t *testing.T) {
 	harness.Long(t)
 	for name, crash := range stage.Crashes {

@@ -30,11 +30,12 @@ type scenario struct {
 	happen func(s *scene)
 	alone  bool           // no operator runs during the fault
 	end    func(s *scene) // further checks and actions before the cluster heals
-	ledger bool           // writers and readers record all results; needs a fault in which no server ends before it has written its file
+	ledger bool           // writers and readers record all results; only for faults in which no server ends before it has written its file
 	full   bool           // runs only in the full form
 }
 
-// Each fault of the tables ends as promised. The faults run one after the other, in an order that SEED determines.
+// After each fault of the tables, the cluster becomes healthy and holds all keys. The faults run one after the other, in an order that SEED
+// determines.
 func TestFaults(t *testing.T) {
 	harness.Long(t)
 	for group, faults := range map[string][]scenario{"servers": servers, "slots": slots, "addresses": addresses, "volumes": volumes} {
@@ -198,8 +199,8 @@ var servers = []scenario{
 		s.do(s.master(2), "CLUSTER", "SETSLOT", slot, "NODE", s.do(other, "CLUSTER", "MYID"))
 		s.do(s.replica(2), "CLUSTER", "DELSLOTS", slot) // a replica refuses this command
 	}},
-	// The nodes forget each other for a minute, so no node gets the claim of another node. The node with the data gets the higher epoch,
-	// and keeps the slot when the nodes meet again.
+	// These two nodes forget each other for a minute, so neither gets the other's claim to the slot. The node with the data gets the higher
+	// epoch, and keeps the slot when the nodes meet again.
 	{name: "two masters own a slot", full: true, alone: true, happen: func(s *scene) {
 		owner, other, slot := s.master(0), s.master(1), s.owned()[0].First(1)[0].From
 		s.do(owner, "CLUSTER", "BUMPEPOCH")

@@ -34,7 +34,7 @@ var addresses = []scenario{
 		s.loseVolume(lost, s.address(lost))
 		back()
 	}},
-	// Nodes that meet a foreign id at an address forget the address, and never mark that master as failed.
+	// A node that finds a foreign id at a master's address forgets the address, and never marks the master as failed.
 	{name: "clusters with the same password exchange addresses", happen: func(s *scene) {
 		other := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
 		s.CreateWith(other, &other.Spec, "{replicas: 6, repository: redis, credentialsSecret: mine}")
@@ -117,7 +117,7 @@ func (s *scene) late(other string) {
 	s.Helper()
 	master, heir := s.pair(0)
 	slot := s.slot(s.here(0, 1)[0])
-	s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // otherwise it would be elected first, and follow no server
+	s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // otherwise the heir would be elected, and would follow no server
 	address, back := s.address(master), s.holdAll(syscall.SIGKILL, master)
 	s.recreate(master, "")
 	s.recreate(other, address)
@@ -130,8 +130,8 @@ func (s *scene) late(other string) {
 	back()
 }
 
-// ofThePast stops a replica, writes to its master, and stops the master and the pods in others. Then it starts the
-// replica, which has old data, before it starts the others.
+// ofThePast stops a replica, writes to its master, and then stops the master and the pods in others. The replica now has old data.
+// ofThePast starts it before it starts the master and the others.
 func (s *scene) ofThePast(others ...string) {
 	s.Helper()
 	master, replica := s.pair(0)
@@ -168,7 +168,7 @@ func (s *scene) passwordOf(pod, user string) string {
 	return ""
 }
 
-// slots are faults while slots are open, as after a move that was interrupted at one command.
+// slots are faults that happen while slots are open, as if a move was interrupted at one command.
 var slots = []scenario{
 	{name: "source and target start again at other addresses", alone: true, happen: func(s *scene) { s.open(0, 1); s.Must(s.ChangeAddresses(s.Ctx)) }},
 	{name: "the source fails over on command", alone: true, happen: func(s *scene) {
@@ -189,8 +189,8 @@ var slots = []scenario{
 			s.put(s.master(1), s.here(0, 2)[i], "of the past")
 		}
 	}},
-	// A move whose target takes no keys is undone, and other steps continue: a pod that lost its volume joins, and the setting that solves
-	// the problem is applied.
+	// The operator undoes a move if the target accepts no keys. Other steps continue: a pod that lost its volume joins, and the operator
+	// applies the setting that solves the problem.
 	{name: "the target is full", alone: true, ledger: true, happen: func(s *scene) {
 		s.open(0, 1)
 		s.do(s.master(1), "CONFIG", "SET", "maxmemory", "1mb")

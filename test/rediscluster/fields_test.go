@@ -31,7 +31,7 @@ const (
 	refused effect = "the API server refuses it"
 )
 
-// fieldChanges has a change of each field of the spec, in order. Each change is kept when the next change is made.
+// fieldChanges lists a change of each field of the spec, in order. Each change is kept when the next change is made.
 var fieldChanges = []struct {
 	field, value string
 	effect       effect
@@ -78,7 +78,7 @@ var fieldChanges = []struct {
 	{"pod.middlewareImage", "registry.example.com/other/redis:7.0.17", rolls},
 	{"pod.updateStrategy.type", "OnDelete", lives},
 	{"replicas", "7", grows},
-	// The last change: after it, why correctly reports that no backup exists.
+	// This change is last, because after it, why correctly reports that no backup exists.
 	{"backup", "{destination: {claim: {name: backups}}}", lives},
 }
 
@@ -103,7 +103,7 @@ func fieldsOf(t reflect.Type, path string) (found []string) {
 	return found
 }
 
-// Each field of the API has a row.
+// Each field of the API has a row in fieldChanges.
 func TestEachFieldHasARow(t *testing.T) {
 	var rows []string
 	for _, c := range fieldChanges {

@@ -26,7 +26,7 @@ import (
 // keys is the number of keys. The keys are spread over all slots, and must exist at the end.
 const keys = 300
 
-// write writes the keys with new values, as a client of a cluster.
+// write writes the keys with new values, as a client of a Redis cluster.
 func (s *scene) write() {
 	s.Helper()
 	s.rounds++
@@ -62,7 +62,7 @@ func (s *scene) eachKey(what string, do func(c *redis.ClusterClient, key string,
 	s.CatchUp()
 }
 
-// quiet fails the test if anything changes during a rest.
+// quiet fails the test if an object changes within a second.
 func (s *scene) quiet() {
 	s.Helper()
 	before := len(s.Since(0))
@@ -72,7 +72,8 @@ func (s *scene) quiet() {
 	}
 }
 
-// The failure detectors of TestLife are slow: Redis must not elect another master while a server starts again on a busy machine.
+// patientRedis makes the failure detectors of TestLife slow: Redis must not elect another master while a server starts again on a busy
+// machine.
 const patientRedis = "config: {cluster-node-timeout: '15000'}"
 
 // Six pods form a cluster from the sample of the earlier operator. A killed master starts again with its data, and a replica that lost its
@@ -87,7 +88,7 @@ func TestLife(t *testing.T) {
 	s.isOfTheSample()
 	s.write()
 
-	s.inStep() // a write that is in no file yet is lost with the process
+	s.inStep() // otherwise a write that is in no file yet would be lost with the process
 	s.crash(s.master(0))
 	s.ready(6)
 	s.holds()
@@ -121,7 +122,7 @@ func (s *scene) crash(pod string) {
 	s.Eventually("it starts again", func() bool { return restarts() > before })
 }
 
-// A cluster heals after the deletion of one pod and of all pods. A new operator changes nothing in it.
+// A cluster becomes healthy again after the deletion of one pod and of all pods. A new operator changes nothing in it.
 func TestHeals(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -167,8 +168,8 @@ func (s *scene) evicts(policy, but string) error {
 	return nil
 }
 
-// staysWell fails the test if `why` reports a problem before the returned function is called. If a server gets no processor time for some
-// seconds, Redis marks the cluster as down, and the status correctly reports that.
+// staysWell fails the test if `why` reports a problem before the returned function is called. CLUSTERDOWN is no problem here: if a server
+// gets no processor time for some seconds, Redis marks the cluster as down, and the status correctly reports that.
 func (s *scene) staysWell() (end func()) {
 	s.Helper()
 	return why.StaysWell(s.T, suite.Config, redisv1.GroupVersion.WithKind("RedisCluster"), s.Namespace, name, "CLUSTERDOWN")
@@ -204,8 +205,8 @@ func TestChanges(t *testing.T) {
 	s.quiet()
 }
 
-// TestMasterKilledUnderLoad measures the cost of a killed master. A write that a replica acknowledged, too (WAIT 1), is never lost. A write
-// that only the master acknowledged may be lost if it was made within the last second.
+// TestMasterKilledUnderLoad measures the cost of a killed master. A write that a replica has also acknowledged (WAIT 1) is never lost. A
+// write that only the master acknowledged may be lost if it was made within the last second.
 func TestMasterKilledUnderLoad(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -231,8 +232,8 @@ func TestMasterKilledUnderLoad(t *testing.T) {
 	s.holds()
 }
 
-// A value that is too large to move stays, and the status names it. No node is blocked for the node timeout, so none fails over, and all
-// other slots are moved.
+// A value that is too large to move stays, and the status names it. No node is blocked as long as the node timeout, so no shard fails over,
+// and all other slots are moved.
 func TestHugeValueIsNamedAndStays(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

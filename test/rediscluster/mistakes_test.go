@@ -45,7 +45,7 @@ func (s *scene) says(words ...string) {
 	})
 }
 
-// The status names an impossible setting of a spec. The setting does not change running pods, which are still repaired.
+// The status names an impossible setting of a spec. The setting does not change running pods, and the operator still repairs these pods.
 func TestMistakesLeaveWhatRuns(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -57,7 +57,7 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 	s.says("shard 0 has all of its pods on node " + s.Nodes()[0])
 	uids := s.uids()
 
-	// Redis refuses the value. A pod that restarts must start nevertheless.
+	// Redis refuses the value. Nevertheless, a pod that restarts must start.
 	s.change("{config: {maxmemory-policy: no-such-policy, hz: '20'}}")
 	s.says("CONFIG SET maxmemory-policy no-such-policy")
 	s.replace(name + "-0-1")
@@ -73,8 +73,8 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 		return harness.Mentions(harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-config").Data["settings.conf"], "maxmemory-policy allkeys-lru", "hz 20")
 	})
 
-	// A wrong setting that Redis reads only at start: the first new pod does not start, and no other pod is replaced. Servers that end
-	// start again with their former settings.
+	// Redis reads this wrong setting only at its start: the first new pod does not start, and no other pod is replaced. A server that ends
+	// starts again with its former settings.
 	s.change("{config: {maxmemory-policy: allkeys-lru, hz: '20', io-threads: no-number}}")
 	s.says("no further pod is replaced now", "CrashLoopBackOff")
 	replaced := len(uids) - s.remain(uids)
@@ -86,7 +86,7 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 	}
 	uids = s.uids()
 
-	// A version that is too old.
+	// Redis 3.2.8 is too old.
 	s.change("{version: 3.2.8}")
 	s.Until("it is named", func() error {
 		return s.ignores(s.get(), "spec.version: Redis 3.2.8 is not supported", "keep their image")
@@ -222,8 +222,8 @@ func TestPasswordIsChangedByHand(t *testing.T) {
 	}
 }
 
-// A user changes the user's own Secret under a running cluster: the servers and the operator continue with the present password. A replica
-// that restarts cannot join. The status names the Secret, and the replica joins when the Secret is corrected.
+// A user changes the password in the user's own Secret while the cluster runs: the servers and the operator continue with the present
+// password. A replica that restarts cannot join. The status names the Secret, and the replica joins when the user corrects the Secret.
 func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -39,7 +39,7 @@ func (s *scene) status() dsv1.DataServiceStatus {
 	return dsv1.DataServiceStatus{}
 }
 
-// asService connects to Redis only by the service's environment.
+// asService connects to Redis with only the service's environment.
 func (s *scene) asService() *redis.ClusterClient {
 	s.Helper()
 	deployment := harness.Lookup[*appsv1.Deployment](s.Journal, "reports")
@@ -61,7 +61,7 @@ func (s *scene) asService() *redis.ClusterClient {
 	})
 }
 
-// dial connects to the name of a Service as a pod would: to one of its ready pods.
+// dial connects to the name of a Service as a pod would: to one of the Service's ready pods.
 func (s *scene) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

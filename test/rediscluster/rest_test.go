@@ -48,16 +48,16 @@ func (s *scene) asked(pod string) map[string]int {
 	return nil
 }
 
-// harmless are the commands that servers get at rest: reads of the operator and of the test, commands of replicas, and
-// commands of probes, which also show and note marks.
+// harmless contains the commands that servers get while nothing changes: reads of the operator and of the test, commands of replicas, and
+// commands of probes, which also publish and note the marks of volumes.
 var harmless = map[string]bool{
 	"cluster|myid": true, "cluster|nodes": true, "cluster|info": true, "info": true, "time": true, "config|get": true, "hello": true,
 	"ping": true, "replconf": true, "auth": true, "config|resetstat": true, "select": true, "command": true, "command|docs": true, "psync": true,
 	"acl|getuser": true, "acl|setuser": true,
 }
 
-// At rest the operator sends no request to the API server. It reads from each server every 30 seconds, and writes nothing. A new operator
-// does the same.
+// While nothing changes, the operator sends no request to the API server. It reads from each server every 30 seconds, and writes nothing. A
+// new operator does the same after its start.
 func TestAtRest(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -129,7 +129,7 @@ func TestUnreachableDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	})
-	bound := max(10*time.Second, 3*alone) // a busy machine is slow also without the cluster that hangs
+	bound := max(10*time.Second, 3*alone) // a busy machine is slow even without the cluster that hangs
 	var beside []time.Duration
 	for _, policy := range []string{"allkeys-lfu", "volatile-lru", "noeviction"} {
 		took := set(policy)
@@ -141,7 +141,8 @@ func TestUnreachableDelaysNoOther(t *testing.T) {
 	s.ready(6)
 }
 
-// serving returns the time from the start of the last server until the status reported all slots as served. Pods are ready when they serve.
+// serving returns the time from the start of the last server until the status reported all slots as served. The startup probes report the
+// start, because a pod is ready only when it serves.
 func (s *scene) serving(from int) (time.Duration, error) {
 	was, last := map[string]bool{}, time.Time{}
 	for _, c := range s.Since(0)[from:] {
@@ -160,7 +161,7 @@ func (s *scene) serving(from int) (time.Duration, error) {
 	return 0, fmt.Errorf("the status never reported that all slots are served")
 }
 
-// hasStarted reports whether all containers of a pod have started, by their startup probes.
+// hasStarted reports whether the startup probes of all containers of a pod have succeeded.
 func hasStarted(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Started == nil || !*c.Started {
@@ -171,7 +172,7 @@ func hasStarted(pod *corev1.Pod) bool {
 }
 
 // The API server accepts the unchanged sample of the earlier operator: paused, with an unsupported old version, and with claims and a
-// ConfigMap that do not exist. After a change to unpaused and a supported version, it becomes ready, in each of several runs.
+// ConfigMap that do not exist. After the test unpauses it and sets a supported version, the cluster becomes ready, in each of several runs.
 func TestSample(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -237,7 +238,7 @@ func (s *scene) sample() {
 	}
 }
 
-// isOfTheSample fails the test unless the status equals the status of the sample with six pods. It returns the resource.
+// isOfTheSample fails the test unless the status reports six pods and the ignored fields of the sample. It returns the resource.
 func (s *scene) isOfTheSample() *redisv1.RedisCluster {
 	s.Helper()
 	got := s.get()
@@ -248,7 +249,7 @@ func (s *scene) isOfTheSample() *redisv1.RedisCluster {
 	return got
 }
 
-// ignores returns the words that the condition SpecIgnored lacks.
+// ignores returns an error that names words that the condition SpecIgnored lacks, or nil.
 func (s *scene) ignores(rc *redisv1.RedisCluster, words ...string) error {
 	c := meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionSpecIgnored)
 	if c == nil {

@@ -37,8 +37,8 @@ func (s *scene) ids() map[string]string {
 	return found
 }
 
-// A cluster of one pod grows to three masters, then to three masters with replicas, and shrinks again. Then its pods are replaced. No key
-// is lost.
+// A cluster of one pod grows to three masters, then to three masters with replicas, and shrinks again. At one and at three pods, a changed
+// setting replaces all pods. No key is lost.
 func TestSizes(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -75,8 +75,8 @@ func TestSizes(t *testing.T) {
 	s.quiet()
 }
 
-// A cluster under load is parked and starts again, while the operator is killed at each step: the same nodes have all acknowledged writes.
-// During the parking, a server is killed. The claims stay, although they would be deleted with the resource.
+// A cluster under load is parked and starts again, while the operator is killed at each step. The same nodes then have all acknowledged
+// writes. A server is killed while the cluster is being parked. The claims stay, although they would be deleted with the resource.
 func TestParks(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -37,10 +37,10 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is the time limit for everything without a promised time: the machine may be busy.
+// patience is the time limit of all waits without a promised time. It is long, because the machine may be busy.
 const patience = 150 * time.Second
 
-// full selects the full form: the operator is killed at every step, each field changes separately, and a rest takes ten minutes.
+// full selects the full form: the operator is killed at every step, each field changes separately, and TestAtRest takes ten minutes.
 var full = os.Getenv("REDIS_TESTS") == "full"
 
 var suite = &stage.Suite{
@@ -67,7 +67,7 @@ type scene struct {
 	operator *stage.Operator // the operator that a test crashes or stops
 	orders   scribe          // the commands that operators have sent to servers
 	secret   string          // the Secret with the password; by default the operator's Secret
-	password string          // the servers' password if it differs from that in the Secret
+	password string          // the servers' password, if it differs from the password in the Secret
 	rounds   int             // number of writes of the keys
 	back     func()          // reverts the fault of a row
 }
@@ -220,10 +220,10 @@ func (s *scene) node(pod *corev1.Pod) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Password: s.taken(), Protocol: 2, DisableIdentity: true, MaxRetries: -1})
 }
 
-// pods returns the pods with a server. Pods of the pruning CronJob have the labels of the cluster, too.
+// pods returns the pods with a server. It does not select by the cluster's labels, because pods of the pruning CronJob also have them.
 func (s *scene) pods() []*corev1.Pod { return s.serversOf(name) }
 
-// serversOf returns the pods of a cluster with a server.
+// serversOf returns those pods of a cluster that run a server.
 func (s *scene) serversOf(cluster string) []*corev1.Pod {
 	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
 		var shard, index int
@@ -232,7 +232,7 @@ func (s *scene) serversOf(cluster string) []*corev1.Pod {
 	})
 }
 
-// check fails unless this number of pods exists and redistest.Check accepts their nodes' views.
+// check returns an error unless this number of pods exists and redistest.Check accepts their nodes' views.
 func (s *scene) check(pods int) error {
 	var nodes []redistest.Node
 	for _, pod := range s.pods() {
@@ -285,7 +285,7 @@ func (s *scene) uids() (found []types.UID) {
 	return found
 }
 
-// remain returns the number of these pods that still exist.
+// remain returns the number of pods in before that still exist.
 func (s *scene) remain(before []types.UID) int {
 	n := 0
 	for _, uid := range s.uids() {

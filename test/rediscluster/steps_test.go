@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// hand runs steps of the operator on a cluster without an operator.
+// hand runs steps of the operator on a cluster while no operator runs.
 type hand struct {
 	*scene
 
@@ -64,7 +64,7 @@ func (s *scene) place(pod string) topology.Place {
 	return topology.Place{Pod: pod, UID: string(object.UID), IP: object.Status.PodIP, ID: fmt.Sprint(s.do(pod, "CLUSTER", "MYID"))}
 }
 
-// A step is refused if its facts have changed. The error names the difference, and the step changes nothing.
+// A step is refused if the facts on which it was decided have changed. The error names the difference, and the step changes nothing.
 func TestStepsAreRefused(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -136,7 +136,7 @@ func TestStepsAreRefused(t *testing.T) {
 	slot := topology.SlotSet{{From: s.slot(key), To: s.slot(key)}}
 	for _, holder := range []topology.Place{second, third} {
 		s.do(holder.Pod, "CLUSTER", "SETSLOT", slot[0].From, "IMPORTING", master.ID)
-		s.put(holder.Pod, key, "wrong") // like a master that lost a slot but kept its keys
+		s.put(holder.Pod, key, "wrong") // as on a master that lost a slot but kept its keys
 		s.do(holder.Pod, "CLUSTER", "SETSLOT", slot[0].From, "STABLE")
 		if err := h.take(move(master, second, slot, third)); !errors.Is(err, steps.ErrRefused) || !strings.Contains(err.Error(), holder.Pod) {
 			t.Errorf("%s has a key, and the move returns %v", holder.Pod, err)
@@ -155,7 +155,7 @@ func field(info, name string) string {
 	return value
 }
 
-// The operator moves slots at about the speed of redis-cli or faster, with the same data in the same run.
+// The operator moves slots in at most 1.25 times the time that redis-cli takes in the same run for the same slots.
 func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 	harness.Long(t)
 	const bound, keys, slots = 1.25, 100_000, 2000

@@ -21,8 +21,8 @@ import (
 // volumes are faults of masters' volumes. A server does not start on files that are damaged, that are older than the server's data, or that
 // another server wrote. The server's replica does not copy such files.
 var volumes = []scenario{
-	// The master's data is restored from the replica, which must not copy the empty server. Redis does not read a snapshot if an
-	// append-only file exists.
+	// The master's data is restored from the replica, which must not copy the empty server. Redis with append-only files does not read a
+	// snapshot, and would overwrite it.
 	{name: "a running master loses its data in place, and a snapshot is left", happen: func(s *scene) {
 		master := s.master(0)
 		uid := s.pod(master).UID
@@ -81,7 +81,7 @@ var volumes = []scenario{
 		back()
 		s.judged("SlotsLost")
 		s.says(outdated, id)
-		s.Pass(10 * time.Second) // a person decides
+		s.Pass(10 * time.Second) // the operator waits for the decision of a person
 		if n := s.get().Status.Slots; n == redisv1.Slots {
 			s.Errorf("%d slots are served", n)
 		}
@@ -89,8 +89,8 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	// The volume has no record of its time, and the replica is cut off from its master. Otherwise Redis would copy
-	// immediately.
+	// The master starts on its restored volume, and the replica is cut off from it: otherwise Redis would immediately copy the restored
+	// data to the replica.
 	{name: "a restored volume gets writes, and a person consents to their loss", alone: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		gone := s.here(0, 1)
@@ -118,7 +118,8 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	// The newer data differs only in values: the number of keys is the same. No time is changed, and the difference is 20 seconds.
+	// The newer data differs from the older data only in values: the number of keys is the same. No time on the volume is changed, and the
+	// copy is only 20 seconds old.
 	{name: "all servers restart, and a volume is put back", happen: func(s *scene) {
 		master, replica := s.pair(0)
 		key := "of-" + s.here(0, 1)[0] // a key in the same slot
@@ -139,7 +140,7 @@ var volumes = []scenario{
 			s.Errorf("the value of %s is %q", key, got)
 		}
 	}},
-	// The master starts before all other nodes, so no node shows it a note.
+	// The master starts before all other nodes, so no node shows it the note of a later mark.
 	{name: "all servers restart, a volume is put back, and its replica starts late", happen: func(s *scene) {
 		master, replica := s.pair(0)
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
@@ -217,7 +218,7 @@ func (s *scene) others(pod string) (all []string) {
 	return all
 }
 
-// volume returns the folder of a pod's data.
+// volume returns the folder of a pod's volume.
 func (s *scene) volume(pod string) string {
 	s.Helper()
 	folder, err := s.VolumeFolder(s.Ctx, "data-"+pod)
@@ -225,7 +226,7 @@ func (s *scene) volume(pod string) string {
 	return folder
 }
 
-// said returns how often the output of servers and of their start scripts has a text.
+// said returns how often a text occurs in the output of servers and of their start scripts.
 func (s *scene) said(text string) (n int) {
 	s.Helper()
 	logs, err := s.Logs("redis")
@@ -249,14 +250,14 @@ func (s *scene) edit(pod, suffix string, how func(string) string) string {
 	return filepath.Base(files[0])
 }
 
-// keeps returns the number of copies of files that a volume keeps.
+// keeps returns the number of files on a volume that match the pattern of kept copies.
 func keeps(volume, pattern string) int {
 	found, _ := filepath.Glob(filepath.Join(volume, pattern))
 	return len(found)
 }
 
-// damaged damages a file of a killed master. Its replica must take over. The log must name the file, and the volume
-// must keep it.
+// damaged returns a fault that damages a file of a killed master. The master's replica must take over, the log must name the file, and the
+// volume must keep the file.
 func damaged(suffix string, how func(text string) string) func(s *scene) {
 	return func(s *scene) {
 		master, heir := s.pair(0)
@@ -279,10 +280,11 @@ func damaged(suffix string, how func(text string) string) func(s *scene) {
 	}
 }
 
-// putBack restores an earlier state of a master's volume. older changes that state further. end ends the master.
+// putBack ends a master with end, and restores an earlier state of its volume, which older changes further. It returns the function that
+// lets the master start again.
 func (s *scene) putBack(master string, older func(volume string), end func() (back func())) (back func()) {
 	s.Helper()
-	s.Pass(5 * time.Second) // other nodes get its state some time after their start
+	s.Pass(5 * time.Second) // after their start, the other nodes need some seconds to record a contact with the master
 	volume, past := s.volume(master), filepath.Join(s.TempDir(), "past")
 	s.Eventually("a probe of "+master+" has noted the time on its volume", func() bool {
 		text, err := os.ReadFile(filepath.Join(volume, "alive"))
@@ -298,7 +300,7 @@ func (s *scene) putBack(master string, older func(volume string), end func() (ba
 	return back
 }
 
-// noted waits until a replica has noted a later mark than the mark of its master's volume now.
+// noted waits until a replica has noted a later mark of its master's volume than the present mark.
 func (s *scene) noted(master, replica string) {
 	s.Helper()
 	read := func(pod, file string) string {
@@ -315,7 +317,7 @@ func (s *scene) noted(master, replica string) {
 	})
 }
 
-// age changes a time that a probe noted on a volume to some seconds before now.
+// age sets a time that a probe noted on a volume to some seconds before now.
 func (s *scene) age(volume, note string, seconds int64) {
 	s.Helper()
 	file := filepath.Join(volume, note)
@@ -324,13 +326,13 @@ func (s *scene) age(volume, note string, seconds int64) {
 	s.Must(os.WriteFile(file, fmt.Appendln(nil, time.Now().Unix()-seconds), 0o600))
 }
 
-// isOutdated puts the volume of a master back to an earlier state. The master must not start on this volume before its
-// replica has taken over. isOutdated returns the pod of the master.
+// isOutdated puts the volume of a master back to an earlier state. The master must not start on this volume before its replica has taken
+// over. isOutdated returns the master's pod.
 func (s *scene) isOutdated(older func(volume string)) (master string) {
 	s.Helper()
 	master, heir := s.pair(0)
 	back := s.putBack(master, older, func() func() {
-		s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // a volume counts as outdated while its replica waits
+		s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // the server reports an outdated volume only until the replica takes over
 		return s.holdAll(syscall.SIGKILL, master)
 	})
 	named := s.said(outdated)

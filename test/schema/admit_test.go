@@ -16,7 +16,7 @@ import (
 )
 
 // The API server refuses the spec of each row with a message that names the row's field. It accepts a row without a field. The tests of
-// DataServices have a case for each pattern and rule.
+// DataServices contain a case for each pattern and rule.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	const (

@@ -110,7 +110,7 @@ func TestAuthorsPolicyOfRoutes(t *testing.T) {
 	}
 }
 
-// No role for the project's API groups replaces the right to create pods, even with all verbs on all their resources. The policy
+// No role for the project's API groups replaces the right to create pods, even if the role has all verbs on all their resources. The policy
 // recognizes the operator only by the name of its ServiceAccount.
 func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
 	t.Parallel()

@@ -19,9 +19,9 @@ type clusterKind struct {
 	Kind     schema.GroupVersionKind
 	CRD      string            // file of the CRD
 	Accepted []string          // specs that the API server accepts
-	Nulls    []string          // specs with null that it accepts even with server-side apply
-	Refused  map[string]string // specs that the API server refuses, with its message
-	// Changes are changes of a spec. Message is the API server's refusal, or "" if it accepts the change.
+	Nulls    []string          // specs with null fields that the API server accepts even with server-side apply
+	Refused  map[string]string // specs that the API server refuses, each with the error message
+	// Changes are changes of a spec. Message is the API server's error, or "" if the API server accepts the change.
 	Changes map[string]struct{ From, To, Message string }
 	// Samples are files of resources: samples of the repository, and resources of users of the earlier operator.
 	Samples   []string
@@ -62,7 +62,7 @@ func (c *clusterKind) specs(t *testing.T) {
 	}
 }
 
-// The names of pods begin with the cluster's name, which may have 44 letters.
+// The names of pods begin with the cluster's name. This name may have at most 44 characters.
 func (c *clusterKind) names(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false,
@@ -97,7 +97,7 @@ func (c *clusterKind) samples(t *testing.T) {
 	}
 }
 
-// The scale subresource changes replicas within the rules.
+// The scale subresource changes replicas, and refuses a number that the spec may not have.
 func (c *clusterKind) scale(t *testing.T) {
 	object := c.resourceOf(t, "scaled", "{}")
 	assert.NilError(t, api.Create(t.Context(), object))

@@ -87,7 +87,7 @@ const (
 	mongoDBElsewhere = "kind: ThirdParty, thirdParty: {url: 'mongodb://a:7000,b,[2001:db8::1]:7000/orders?replicaSet=rs0&tls=true', secretRef: {name: c}}"
 )
 
-// mayChange are changes that the API server accepts.
+// mayChange contains changes that the API server accepts.
 var mayChange = map[string]map[string][2]string{
 	// A new name of mysql creates a new volume. So the name may change only while mysql has no volume. The name of
 	// middleware without data may change. A removed mysql may be declared again under another name, because its volume
@@ -110,7 +110,7 @@ var mayChange = map[string]map[string][2]string{
 		"in another unit": {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1025Mi}}"},
 		"the same":        {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1024Mi}}"},
 		"as a number":     {"mysql: {storage: {size: 1000}}", "mysql: {storage: {size: 1Ki}}"},
-		// A user can restore the old size if the class cannot expand volumes. The operator compares the size with the claim's.
+		// A user can restore the old size if the class cannot expand volumes. The operator compares the size with that of the claim.
 		"smaller":            {"mysql: {storage: {size: 20Gi}}", "mysql: {storage: {size: 10Gi}}"},
 		"back to none":       {"mysql: {storage: {size: 20Gi}}", "mysql: {}"},
 		"the same class":     {"mysql: {storage: {storageClassName: a}}", "mysql: {storage: {storageClassName: a, retention: Delete}}"},

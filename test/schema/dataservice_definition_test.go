@@ -65,10 +65,11 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	})
 }
 
-// at is the path of a schema in the spec, such as [mysql thirdParty url]. [*] is the value of a map, [0] the item of a list.
+// at is the path of a schema in the spec, such as [mysql thirdParty url]. In a path, * stands for the value of a map, and 0 for the item of
+// a list.
 type at []string
 
-// String returns the path in the form of the API server's messages. Maps have the key that put creates.
+// String returns the path in the form of the API server's messages. For the value of a map, it contains KEY, the key that put creates.
 func (a at) String() string {
 	return strings.NewReplacer(".0", "[0]", ".*", ".KEY").Replace(strings.Join(append([]string{"spec"}, a...), "."))
 }

@@ -23,7 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// places maps each type of the API reference to its paths in a resource. The examples are tested at these paths.
+// places maps each type of the API reference to a path in a resource. The examples of the type are tested at this path.
 var places = map[string]at{
 	"DataServiceSpec": {}, "MySQL": {"mysql"}, "Middleware": {"eureka"}, "Service": {"auth"}, "Published": {"web"},
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
@@ -44,7 +44,7 @@ type row struct {
 	description, defaultValue, example string
 }
 
-// pages returns the pages of the reference that document this package's types and their backup types.
+// pages returns the pages of the reference that document the types of DataServices and of their backups.
 func pages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -56,7 +56,7 @@ func pages(t *testing.T) string {
 	return all.String()
 }
 
-// reference reads the pages, by type and field.
+// reference returns the rows of these pages, by type and field.
 func reference(t *testing.T) map[string]map[string]row {
 	t.Helper()
 	found := map[string]map[string]row{}
@@ -70,7 +70,7 @@ func reference(t *testing.T) map[string]map[string]row {
 			continue
 		}
 		cells := strings.Split(strings.ReplaceAll(line, `\|`, "\x00"), "|")
-		if len(cells) < 6 { // a value of an enumeration
+		if len(cells) < 6 { // the row documents a value of an enumeration
 			continue
 		}
 		for i := range cells {
@@ -82,11 +82,11 @@ func reference(t *testing.T) map[string]map[string]row {
 	return found
 }
 
-// The API reference has the meaning and the default of every field, and an example that the API server accepts.
+// The API reference documents the meaning and the default of every field, with an example that the API server accepts.
 func TestEveryFieldIsInTheReference(t *testing.T) {
 	t.Parallel()
 	sections := reference(t)
-	types := map[string]string{} // by place: the types there
+	types := map[string]string{} // the type at each path
 	for name, where := range places {
 		types[where.String()] = name
 	}
@@ -100,7 +100,7 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 			r, ok := sections[section][name]
 			assert.Assert(t, ok && r.description != "" && r.defaultValue != "" && r.example != "", "%s.%s: %+v", section, name, r)
 			if section == "MySQL" && (name == "replica" || name == "thirdParty") {
-				continue // the row is about all components, and mysql allows less than its example
+				continue // the row applies to all components, and mysql does not accept the row's example
 			}
 			t.Run(section+"."+name, func(t *testing.T) {
 				t.Parallel()
@@ -120,7 +120,7 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 	}
 }
 
-// known reports whether the type of a place is documented at another place.
+// known reports whether the type at a path is documented at another path.
 func known(where at) bool {
 	if len(where) == 1 {
 		return where[0] == "uuc"
@@ -142,7 +142,7 @@ func known(where at) bool {
 	return false
 }
 
-// The API reference also has the fields of types whose fields the CRD does not list, with an example that the Go type accepts.
+// The API reference also documents types whose fields the CRD does not list. Each field has an example that the Go type accepts.
 func TestObjectsAreInTheReference(t *testing.T) {
 	t.Parallel()
 	sections := reference(t)
@@ -161,7 +161,7 @@ func TestObjectsAreInTheReference(t *testing.T) {
 	}
 }
 
-// A field whose type the CRD does not list links to that type.
+// Each link in the reference leads to the section of a type. No field links to the general type Object.
 func TestObjectsAreNamed(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -180,7 +180,7 @@ const (
 	statusPage = "../../docs/status.md"
 	everyKind  = "../../internal/reconcile/kinds.go"
 	redis      = "../../api/redis/v1alpha1/status_types.go"
-	ofBackups  = "../../api/backup/v1alpha1/store_types.go" // the fields that all clusters with backups share
+	ofBackups  = "../../api/backup/v1alpha1/store_types.go" // conditions and reasons of all clusters with backups
 	topology   = "../../internal/redis/topology/"
 )
 
@@ -210,12 +210,12 @@ func constants(t *testing.T, file, prefix string) []string {
 	return found
 }
 
-// without returns the values without others.
+// without returns the values that are not in others.
 func without(all []string, others ...string) []string {
 	return slices.DeleteFunc(all, func(value string) bool { return slices.Contains(others, value) })
 }
 
-// tables returns the names in the first column of each table of a page, by the title of that column.
+// tables returns the names in the first column of each table of a page, by section and title of that column.
 func tables(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -270,7 +270,7 @@ func TestEveryReasonIsInTheReference(t *testing.T) {
 	} {
 		assert.DeepEqual(t, documented[title], want)
 	}
-	// Every event of the engine is in the table of events.
+	// Every event of internal/reconcile is in the table of events.
 	for _, event := range constants(t, "../../internal/reconcile/event.go", "Event") {
 		assert.Assert(t, slices.Contains(events, event), event)
 	}

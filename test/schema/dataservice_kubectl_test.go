@@ -40,7 +40,7 @@ func kubectl(t *testing.T, namespace, input string, args ...string) (string, err
 // ways are kubectl's forms of apply. docs/services.md documents which fields each form sends.
 var ways = map[string][]string{"client-side": nil, "server-side": {"--server-side"}}
 
-// Only server-side apply sends a null in a podTemplate. Both forms send a directive.
+// Only server-side apply sends a null in a podTemplate. Both forms send a directive such as $patch.
 func TestNullsInAPodTemplate(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ name, given, clientSide string }{
@@ -84,7 +84,7 @@ func normal(t *testing.T, value map[string]any) (result map[string]any) {
 	return result
 }
 
-// kubectl diff shows no difference between an applied manifest and the stored object: defaults, and null for unset fields, are no
+// kubectl diff shows no difference between an applied manifest and the stored object: defaults, and null for unset fields, do not count as
 // differences. One kubectl process compares all manifests, because each start costs 0.2 s of processor time.
 func TestManifestsAreAtRest(t *testing.T) {
 	t.Parallel()

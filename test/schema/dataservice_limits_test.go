@@ -82,7 +82,7 @@ var mismatches = map[string][]string{
 	`^[1-9][0-9]*(s|m|h)$`:                          {"", "0s", "10", "-1s", "1.5s", "10 s", "1d", "1m30s", "10s\n"},
 	`^[1-9][0-9]?%$`:                                {"", "0%", "100%", "80", "08%", "80 %", "-1%", "80%\n"},
 	`^([1-9][0-9]{0,2}|1000)%$`:                     {"", "0%", "1001%", "20", "020%", "+20%", "20%\n"},
-	`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`: { // of backups
+	`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`: { // schedules of backups
 		"", "daily", "@never", "@every 1h", "* * * *", "* * * * * *", " * * * * *", "* * * * * ", "* * * * ;", "TZ=UTC * * * * *", "*\t* * * *", "* * * * *\n",
 	},
 	`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4,5})$`: {
@@ -90,11 +90,11 @@ var mismatches = map[string][]string{
 	},
 }
 
-// ruledOut are values that the limits allow and a rule refuses: see violations.
+// ruledOut contains values that the limits accept but a rule refuses: see violations.
 var ruledOut = []string{"spec.mysql.replica=1000", "spec.mysql.replication.primary=4", "spec.etcd.storage.retention=Delete", "spec.mongodb.storage.retention=Delete"}
 
 // Every pattern, length, range and enumeration of the schema refuses a bad value, with a message that names the field, and accepts the ends
-// of its range. A pattern that occurs in several places refuses all mismatches at its first place.
+// of its range. If a pattern occurs in several places, only the first place is tested with all mismatches.
 func TestLimitsOfEveryField(t *testing.T) {
 	t.Parallel()
 	limits, tried := 0, map[string]bool{}

@@ -135,7 +135,7 @@ func TestNumbersDecode(t *testing.T) {
 	assert.Assert(t, fields > 40, "only %d were found", fields)
 }
 
-// needed are the optional fields that a rule requires: see violations.
+// needed contains the optional fields that a rule requires: see violations.
 var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdParty", "spec.additionalServices[0].image",
 	"spec.etcd.tls.serverSecret", "spec.etcd.tls.peerSecret", "spec.etcd.tls.clientSecret"}
 
@@ -144,7 +144,7 @@ var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdPa
 func TestNullIsNotGiven(t *testing.T) {
 	t.Parallel()
 	fields := 0
-	var answers sync.Map // answers to specs without a field, by the spec as JSON: specs without a field are often equal
+	var answers sync.Map // the API server's answers to specs without a field, by the spec as JSON, because many of these specs are equal
 	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
 		if len(schema.Properties) > 0 {
 			err := validate(t, withSpec(put(where.below("unknown"), "a")))

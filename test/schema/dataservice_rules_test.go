@@ -20,7 +20,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// violation is a value that one rule refuses, and the field in the refusal. Value and field are relative to the path of the rule.
+// violation is a value that a rule refuses, and the path of the field that the error names. Value and field are relative to the path of the
+// rule.
 type violation struct {
 	field, value, before string
 }
@@ -177,7 +178,7 @@ func violations() map[string][]violation {
 	return found
 }
 
-// specOfComponents returns the fields of the spec that are components, and the name that stands for the fields common to all components.
+// specOfComponents returns the fields of the spec that are components, and platform, which stands for the fields common to all components.
 func specOfComponents() map[string]bool {
 	names := map[string]bool{"platform": true}
 	spec := reflect.TypeFor[dsv1.DataServiceSpec]()
@@ -191,8 +192,8 @@ func specOfComponents() map[string]bool {
 	return names
 }
 
-// Every rule of the CRD refuses its violations at every path. The refusal has the rule's message and no other message. At the rule's first
-// path, all violations are tested; at other paths, one.
+// Every rule of the CRD refuses its violations at every path. The error contains the rule's message and no other message. At the rule's
+// first path, all violations are tested; at other paths, one.
 func TestEveryRuleRefuses(t *testing.T) {
 	t.Parallel()
 	cases := violations()
@@ -253,7 +254,7 @@ func TestTheRuleForTheName(t *testing.T) {
 	assert.NilError(t, validate(t, object))
 }
 
-// assertCause requires that a refusal has exactly one cause, with this field and message.
+// assertCause requires that an error has exactly one cause, with this field and message.
 func assertCause(t *testing.T, err error, field, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -264,7 +265,7 @@ func assertCause(t *testing.T, err error, field, message string) {
 	assert.Assert(t, strings.HasSuffix(found[0].Message, ": "+message), found[0].Message)
 }
 
-// update creates a resource and sends a change of it to the API server as a dry run.
+// update creates a resource, and sends a change of the resource to the API server as a dry run.
 func update(t *testing.T, object, changed *unstructured.Unstructured) error {
 	t.Helper()
 	object.SetName("")

@@ -41,7 +41,7 @@ func sampleFiles(t *testing.T) []string {
 	return append(files, samples+"redis/platform.yaml", samples+"etcd/platform.yaml", samples+"mongodb/platform.yaml", samples+"backup/platform.yaml")
 }
 
-// The API server accepts the samples and changes nothing in them.
+// The API server accepts the samples, and the DataServices in internal/platform/plan/testdata.
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../internal/platform/plan/testdata/*.yaml")
@@ -96,7 +96,7 @@ func TestSamplesDoNotClash(t *testing.T) {
 	}
 }
 
-// spelled maps fields to Go types of this repository for which the CRD does not list the fields.
+// spelled maps names of fields to their Go types. The CRD does not list the fields of these types.
 var spelled = map[string]reflect.Type{
 	"ports": reflect.TypeFor[dsv1.Port](), "probes": reflect.TypeFor[dsv1.Probes](), "configFiles": reflect.TypeFor[dsv1.ConfigFile](),
 	"rollingUpdate": reflect.TypeFor[dsv1.RollingUpdate](), "disruptionBudget": reflect.TypeFor[dsv1.DisruptionBudget](),
@@ -108,15 +108,15 @@ func TestEverythingIsEverything(t *testing.T) {
 	given := map[string]bool{}
 	survey(reflect.TypeFor[dsv1.DataServiceSpec](), readResource(t, everythingFile).Object["spec"], given)
 	delete(given, "BackupClaim.name")                                                                                // the API server accepts either claim or s3
-	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "MySQLReplication.") }) // excluded by a backup
-	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "ImportFrom.") })       // excluded by restoreFrom
+	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "MySQLReplication.") }) // not allowed with a backup
+	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "ImportFrom.") })       // not allowed with restoreFrom
 	for field, is := range given {
 		assert.Check(t, is, "%s does not set %s", everythingFile, field)
 	}
 	assert.Assert(t, len(given) > 130, "only %d fields were found", len(given))
 }
 
-// survey adds the fields of a type and of its nested types to given, and whether a value sets each field.
+// survey adds the fields of a type and of its nested types to given, and records whether value sets each field.
 func survey(t reflect.Type, value any, given map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -100,7 +100,7 @@ var etcdRefused = map[string]string{
 	"{nothing: 1}":                                                  "unknown field",
 }
 
-// Fields that determine the volumes cannot change. tls of running members cannot be switched on or off.
+// Fields that determine the volumes cannot change. TLS cannot be switched on or off while members run.
 var etcdChanges = map[string]struct{ From, To, Message string }{
 	"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
 	"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
@@ -163,7 +163,7 @@ func TestEtcdOfBothKinds(t *testing.T) {
 	}
 }
 
-// Once the status shows that a cluster was formed, tls cannot be switched on or off, even while the cluster is parked.
+// Once the status shows that a cluster was formed, TLS cannot be switched on or off, even while the cluster is parked.
 func TestEncryptionOfAFormedCluster(t *testing.T) {
 	t.Parallel()
 	ec := &etcdv1.EtcdCluster{}

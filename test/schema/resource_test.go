@@ -36,7 +36,7 @@ var crds = sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDef
 	return found, err
 })
 
-// readCRD returns the CRD of a file, with its only version. Tests share it and may not change it.
+// readCRD returns the CRD of a file, with its only version. Tests share it and must not change it.
 func readCRD(t *testing.T, file string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	all, err := crds()

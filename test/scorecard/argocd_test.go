@@ -13,12 +13,12 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// The healths of Argo CD.
+// The health states of Argo CD.
 const (
 	healthy, progressing, degraded, suspended = "Healthy", "Progressing", "Degraded", "Suspended"
 )
 
-// phases maps each phase of each kind to its health.
+// phases maps each phase of kinds that run continuously to its health.
 var phases = map[string]string{
 	"Pending": progressing, "None": progressing, "Creating": progressing, "Updating": progressing, "Scaling": progressing, "Upgrading": progressing,
 	"Recovering": progressing, "Terminating": progressing, "Running": healthy, "Degraded": degraded, "Failed": degraded, "QuorumLost": degraded,
@@ -26,7 +26,7 @@ var phases = map[string]string{
 	"Paused": suspended, "Parked": suspended, "Hibernating": progressing, "Hibernated": suspended,
 }
 
-// ends are the phases of kinds that run once.
+// ends maps each phase of kinds that run once to its health.
 var ends = map[string]string{
 	"Pending": progressing, "Validating": progressing, "Building": progressing, "Replaying": progressing, "Checking": progressing, "Running": progressing,
 	"Succeeded": healthy, "Prepared": healthy, "Failed": degraded,
@@ -34,7 +34,7 @@ var ends = map[string]string{
 
 type fields = map[string]any
 
-// assess lets the released script for Argo CD judge a resource.
+// assess returns the health that the script for Argo CD gives a resource.
 func assess(t *testing.T, resource fields) string {
 	t.Helper()
 	script, err := os.ReadFile(filepath.Join("..", "..", "config", "argocd", "health.lua"))
@@ -90,8 +90,8 @@ func resource(kind, phase string) fields {
 	}
 }
 
-// Argo CD gets the health of every kind in every phase, of a resource that the operator has not observed, and of a resource whose spec the
-// operator has not observed.
+// Argo CD gets the health of every kind in every phase. A resource is progressing if the operator has not observed the resource or its
+// spec.
 func TestHealthForArgoCD(t *testing.T) {
 	for _, kind := range []string{"DataService", "RedisCluster", "EtcdCluster", "MySQLCluster", "DataBackup", "DataRestore"} {
 		once := kind == "DataBackup" || kind == "DataRestore"
@@ -121,7 +121,7 @@ func TestHealthForArgoCD(t *testing.T) {
 	}
 }
 
-// The tables above have each phase of the APIs.
+// The tables above contain each phase of the APIs.
 func TestEachPhaseHasAHealth(t *testing.T) {
 	known := maps.Clone(phases)
 	maps.Copy(known, ends)

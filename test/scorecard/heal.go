@@ -109,8 +109,8 @@ func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how st
 	return err
 }
 
-// declared returns the declared fields of an object, without those that the cluster adds. If recreated is set, it also omits the random
-// values of a new object.
+// declared returns the fields of an object without those that the cluster adds. If recreated is set, it also omits the random values of a
+// new object.
 func declared(object *unstructured.Unstructured, recreated bool) map[string]any {
 	d := object.DeepCopy().Object
 	delete(d, "status")
@@ -128,7 +128,7 @@ func declared(object *unstructured.Unstructured, recreated bool) map[string]any 
 	return d
 }
 
-// edit returns a JSON patch of a field that the DataService declares, or nil without such a field.
+// edit returns a JSON patch of a field that the DataService declares, or nil if the object has no such field.
 func edit(object *unstructured.Unstructured) []byte {
 	path, value := "", any(nil)
 	switch object.GetKind() {

@@ -39,7 +39,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// tests are the tests of a trial, by their names in scorecard's configuration.
+// tests contains the tests of a trial, by their names in scorecard's configuration.
 var tests = map[string]func(context.Context, *trial) error{
 	"apply":  apply,
 	"heal":   heal,
@@ -52,7 +52,7 @@ func main() {
 	bundle := flag.String("bundle", "/bundle", "folder of the bundle")
 	timeout := flag.Duration("timeout", 150*time.Second, "how long an example may take to become ready")
 	flag.Parse()
-	// The kubelet and scorecard end a test in this way. The test still cleans up.
+	// The kubelet and scorecard end a test with these signals. The test then still cleans up.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 
@@ -114,7 +114,7 @@ func all(examples []*unstructured.Unstructured, try func(*unstructured.Unstructu
 	return results
 }
 
-// apply expects the platform to become ready, by its status and by its pods.
+// apply expects that the platform becomes ready, according to its status and its pods.
 func apply(ctx context.Context, t *trial) error {
 	return t.bringUp(ctx)
 }

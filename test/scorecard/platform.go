@@ -76,7 +76,7 @@ func (t *trial) ready(ctx context.Context) error {
 	return err
 }
 
-// notServed matches the message of a component of a kind that another operator serves.
+// notServed matches the message of a component whose kind another operator serves.
 var notServed = regexp.MustCompile(`the API server does not serve (\w+) of ([\w.-]+)/(\w+): install`)
 
 // unserved returns the message of a component that waits for another operator, if the API server does not serve that operator's kind.
@@ -166,7 +166,7 @@ func (t *trial) list(ctx context.Context, group, kind string) ([]unstructured.Un
 	return list.Items, err
 }
 
-// objects returns the metadata of the objects in the namespace, except those of every namespace.
+// objects returns the metadata of the objects in the namespace, except those that exist in every namespace.
 func (t *trial) objects(ctx context.Context) (map[string]*meta, error) {
 	found := map[string]*meta{}
 	for _, kind := range kinds {

@@ -23,7 +23,7 @@ import (
 
 const bundle = "../../bundle"
 
-// The bundle's configuration calls every existing test once and no other, one after another.
+// The bundle's configuration runs every test of this command and no other, one after the other.
 func TestConfiguration(t *testing.T) {
 	var config v1alpha3.Configuration
 	read(t, filepath.Join(bundle, "tests/scorecard/config.yaml"), &config)
@@ -93,7 +93,7 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// A failure has the text of the status: the components that are not ready, and the next step.
+// A failure contains the text of the status: the components that are not ready, and the next step.
 func TestUnready(t *testing.T) {
 	ds := &dsv1.DataService{}
 	ds.Name, ds.Generation = "platform", 2
@@ -127,7 +127,7 @@ func TestUnready(t *testing.T) {
 	}
 }
 
-// The role of a trial allows it to count every kind, and to change only those that it heals.
+// The role of a trial can list every kind. It cannot read Secrets, delete claims, or create or delete pods.
 func TestRights(t *testing.T) {
 	data, err := os.ReadFile("rbac.yaml")
 	if err != nil {

@@ -40,7 +40,7 @@ const (
 	label = "d3os-product.com.d3os/scorecard"
 )
 
-// kinds are all kinds of objects of a DataService's components, including those that controllers create.
+// kinds contains all kinds of objects of a DataService's components, including those that controllers create.
 var kinds = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "ConfigMap"},
 	{Version: "v1", Kind: "PersistentVolumeClaim"},
@@ -60,7 +60,7 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 }
 
-// meta is an object of which only the metadata is read: no Secret is read.
+// meta is the metadata of an object. The tests read only this part, so they read no content of a Secret.
 type meta = metav1.PartialObjectMetadata
 
 // trial is one example in a separate namespace.
@@ -71,7 +71,7 @@ type trial struct {
 	timeout   time.Duration
 	start     time.Time
 	namespace string
-	lacks     string // an operator that the cluster lacks
+	lacks     string // the message about an operator that the cluster lacks
 	log       strings.Builder
 }
 

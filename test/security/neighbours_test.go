@@ -21,11 +21,11 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// kubebuilder are the labels that kubebuilder gives to the pods, Services and monitors of every operator.
+// kubebuilder contains the labels that kubebuilder gives to the pods, Services and monitors of every operator.
 var kubebuilder = labels.Set{"control-plane": "controller-manager", "app.kubernetes.io/managed-by": "kustomize"}
 
-// Of pods in other namespaces, the NetworkPolicy of a cluster admits only the operator's pods: by the name of their namespace, and by a
-// label that no other operator's pods have.
+// From other namespaces, the NetworkPolicy of a cluster admits only the operator's pods. It selects them by the name of their namespace,
+// and by a label that no other operator's pods have.
 func TestNetworkPoliciesAdmitTheOperatorAlone(t *testing.T) {
 	t.Parallel()
 	own := labels.Set(operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml")).Labels)

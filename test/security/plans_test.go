@@ -31,7 +31,7 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// dataServices returns the samples, the bases of test/fields, and each of its changes.
+// dataServices returns the samples, the bases of test/fields, and each DataService that a case of test/fields changes.
 func dataServices(t *testing.T) map[string]*unstructured.Unstructured {
 	t.Helper()
 	found := map[string]*unstructured.Unstructured{}
@@ -121,12 +121,12 @@ func planned(t *testing.T) map[string][]*unstructured.Unstructured {
 	return plans
 }
 
-// attack is text with a visible effect if it is not treated as text: as a template, which could read the operator's charts, or as YAML,
-// which could add fields and objects.
+// attack is text with a visible effect if it is not treated as text. As a template, it could read the operator's charts. As YAML, it could
+// add fields and objects.
 const attack = "a{{ printf \"%s%s\" \"can\" \"ary\" }}{{ .Files.Get \"values.yaml\" }}\"'\ncanary-key: x\n---\nkind: Secret\nmetadata: {name: canary}\n"
 
-// T2. No text of a resource is ever a template or YAML. The test replaces each string of the largest DataService and of a DataService with
-// third parties in turn, even with texts that the API server would refuse.
+// T2. The operator never treats a text of a resource as a template or as YAML. In the largest DataService and in a DataService with third
+// parties, the test replaces one string after the other, even by texts that the API server would refuse.
 func TestThreatTextIsText(t *testing.T) {
 	t.Parallel()
 	all := dataServices(t)
@@ -173,8 +173,8 @@ func look(t *testing.T, where string, value any) {
 	}
 }
 
-// T3. All objects are in the resource's namespace and of kinds on which the operator has rights. Only the reference to a Gateway may name
-// another namespace, and the listener of that Gateway must admit routes from here.
+// T3. All objects are in the resource's namespace, and the operator has rights to all their kinds. Only the reference to a Gateway may name
+// another namespace, and the listener of that Gateway must admit routes from the resource's namespace.
 func TestThreatOneNamespace(t *testing.T) {
 	t.Parallel()
 	for name, objects := range planned(t) {
@@ -186,8 +186,8 @@ func TestThreatOneNamespace(t *testing.T) {
 	assert.DeepEqual(t, namespaceFields("spec", reflect.TypeFor[dsv1.DataServiceSpec](), map[reflect.Type]bool{}), []string{"spec.gateway-master.httpRoute.gateways.namespace"})
 }
 
-// namespaceFields returns the fields of a type whose name refers to a namespace. Parts of Kubernetes' own API are about pods, which
-// cannot refer to a namespace.
+// namespaceFields returns the fields of a type whose name refers to a namespace. It skips types of Kubernetes' own API: they describe pods,
+// which cannot refer to a namespace.
 func namespaceFields(path string, of reflect.Type, seen map[reflect.Type]bool) (found []string) {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
 		of = of.Elem()

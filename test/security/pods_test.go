@@ -28,21 +28,21 @@ import (
 
 const kubeVersion = "v1.36.0"
 
-// notRestricted are pods that do not meet the standard "restricted", by DataService and kind/name, with the reason: a field that an author
-// sets. No pod by default is in the list.
+// notRestricted contains the pods that do not meet the standard "restricted", by DataService and kind/name, with the reason: a field that
+// an author sets. No pod with default values is in the list.
 var notRestricted = map[string]string{
 	"case web.sidecars Deployment/web":           "a sidecar with a securityContext of its own has that alone",
 	"case cronJobs.podTemplate CronJob/clean-up": "its podTemplate asks for the node's network",
 }
 
-// writable are the components without a read-only root filesystem: the product's images of Java services write logs and temporary files
-// next to their code. For other images a user sets securityContext.readOnlyRootFilesystem.
+// writable contains the components without a read-only root filesystem. The product's images of Java services write logs and temporary
+// files next to their code. For other images, a user can set securityContext.readOnlyRootFilesystem.
 var writable = []string{
 	"uuc", "eureka", "api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy",
 }
 
-// Every pod meets the standard "restricted", by the code of Kubernetes' admission: in all samples, and with every field of the spec in each
-// of its meanings. No pod has a token that it does not use, or variables of other Services.
+// Every pod meets the standard "restricted", according to the code of Kubernetes' admission: in all samples, and with every field of the
+// spec in each of its meanings. No pod has a token that it does not use, or variables of other Services.
 func TestPodsAreRestricted(t *testing.T) {
 	judge := newJudge(t)
 	images := values.DefaultImages()
@@ -92,7 +92,7 @@ func restricted(t *testing.T, chart string, least int) {
 		v := map[string]any{}
 		assert.NilError(t, yaml.Unmarshal(data, &v))
 		unstructured.RemoveNestedField(v, "backup", "resources") // the defaults are tested
-		delete(v, "formed")                                      // without it, pods have the container that restores a backup
+		delete(v, "formed")                                      // without formed, pods have the container that restores a backup
 		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "default"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 		assert.NilError(t, err)
 		for id, template := range podsOf(t, rendered[0]) {
@@ -110,8 +110,8 @@ func restricted(t *testing.T, chart string, least int) {
 	assert.Assert(t, pods >= least, "%d pods", pods)
 }
 
-// checkBounds checks the requirements of quotas and LimitRanges on a container (docs/install.md): limits, and at most ten times the
-// requests.
+// checkBounds checks the requirements that quotas and LimitRanges may have (docs/install.md): a container has limits, of at most ten times
+// its requests.
 func checkBounds(t *testing.T, where string, c *corev1.Container) {
 	t.Helper()
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -134,7 +134,8 @@ func checkRoot(t *testing.T, where string, template *corev1.PodTemplateSpec, ima
 	}
 }
 
-// The operator's pods meet the standard with each installation: kustomize, and OLM from this bundle or from the bundle of a release.
+// The operator's pods meet the standard "restricted" in each form of installation: kustomize, and OLM from this bundle or from the bundle
+// of a release.
 func TestOperatorIsRestricted(t *testing.T) {
 	judge := newJudge(t)
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "*", "manifests", "*.clusterserviceversion.yaml"))

@@ -50,8 +50,8 @@ type stage struct {
 	kubeconfig string
 }
 
-// replaced lists the objects that are written because their chart has changed since the last release. It includes the Deployments whose
-// pods are replaced for this reason.
+// replaced lists the objects that are written because their chart has changed since the last release. The list includes the Deployments
+// whose pods are replaced for this reason.
 var replaced = func() []string {
 	found := []string{"ConfigMap/web-template", "Deployment/web"}
 	for _, service := range []string{"api-manager", "auth", "ds-adapter", "es-adapter", "gateway-master", "gateway-web", "proxy", "trd-adapter"} {
@@ -60,11 +60,11 @@ var replaced = func() []string {
 	return found
 }()
 
-// brings lists the objects that this operator changes in a platform without a restart: the StatefulSet with the guard
-// of the database's data, which takes effect in the next pod, and the record of the data.
+// brings lists the objects that this operator changes in a platform without a restart. The StatefulSet gets the guard of the database's
+// data, an init container that takes effect in the next pod. The ConfigMap is the record of the data.
 var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data"}
 
-// retained are the objects that outlive the DataService. One write adds the annotations against GitOps tools to each.
+// retained contains the objects that outlive the DataService. One write adds the annotations that prevent GitOps tools from pruning each.
 var retained = []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"}
 
 // The released operator creates a platform. Then this version starts: it writes only new objects and the objects in replaced. Then it rolls
@@ -137,7 +137,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// apply applies the object in a file of the repository, as soon as its kind is served.
+// apply applies the object in a file of the repository, as soon as the API server serves its kind.
 func (s *stage) apply(file string) {
 	s.Helper()
 	object := &unstructured.Unstructured{}
@@ -168,7 +168,7 @@ func (s *stage) ready() {
 	})
 }
 
-// annotated returns an error that names a retained object without the annotations against GitOps tools, or nil.
+// annotated returns an error that names a retained object without the annotations for GitOps tools, or nil.
 func (s *stage) annotated(ctx context.Context) error {
 	for _, id := range retained {
 		kind, name, _ := strings.Cut(id, "/")

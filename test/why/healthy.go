@@ -28,12 +28,12 @@ const (
 	pause = 300 * time.Millisecond
 	// least is the minimum number of diagnoses that StaysWell makes.
 	least = 5
-	// late is a correct message on a machine where the operator takes more than ten seconds.
+	// late is a text of why that is correct on a busy machine, where the operator needs more than ten seconds to observe a resource.
 	late = "the operator has not reported on generation"
 )
 
-// StaysWell diagnoses a resource of a database until the returned function is called, and at least five times. That function fails the test
-// if a diagnosis reported a problem. On a busy machine, diagnoses with one of the texts in busy are correct.
+// StaysWell diagnoses a resource of a database at least five times, until the returned function is called. The returned function fails the
+// test if a diagnosis reported a problem. On a busy machine, diagnoses with one of the texts in busy are correct.
 func StaysWell(t *testing.T, cfg *rest.Config, kind schema.GroupVersionKind, namespace, name string, busy ...string) (end func()) {
 	t.Helper()
 	of := object.Empty(kind)

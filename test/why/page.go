@@ -15,23 +15,23 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Cause is a row of the page about trouble.
+// Cause is a row of docs/operate/troubleshooting.md.
 type Cause struct {
 	Section string `json:"section"`
 	// Says is the output of why, with … for the parts that vary.
 	Says     string `json:"says"`
 	Happened string `json:"happened"`
 	Do       string `json:"do"`
-	// Row is the row of the corpus with this cause. It is empty if a golden file of internal/plugin/why has the cause.
+	// Row is the row of the corpus with this cause. It is empty if a golden file of internal/plugin/why contains the cause.
 	Row string `json:"row"`
 }
 
-// Pattern returns a pattern for the output of why.
+// Pattern returns a pattern that matches the output of why.
 func (c *Cause) Pattern() *regexp.Regexp {
 	return regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(c.Says), "…", ".*"))
 }
 
-// Page returns the rows of the page about trouble.
+// Page returns the rows of docs/operate/troubleshooting.md.
 func Page() ([]Cause, error) {
 	data, err := os.ReadFile(filepath.Join(cluster.Root(), "test/why/page.yaml"))
 	if err != nil {
@@ -46,7 +46,7 @@ func Page() ([]Cause, error) {
 
 var table = regexp.MustCompile(`(?s)<!-- faults: ([^\n]*) -->\n.*?<!-- end -->`)
 
-// Fill writes the rows into the tables of the page, by its markers.
+// Fill writes the rows into the tables of the page. A marker before each table names its section.
 func Fill(page string, causes []Cause) string {
 	return table.ReplaceAllStringFunc(page, func(old string) string {
 		section := table.FindStringSubmatch(old)[1]

@@ -26,7 +26,7 @@ type Fault struct {
 	Shows []string `json:"shows"`
 	// Role names the user's ClusterRole; default: view.
 	Role string `json:"role"`
-	// Down means that no operator runs.
+	// Down means that no operator runs at the start.
 	Down bool `json:"down"`
 	// Agent is the image of the agent; default: unknown to the operator, unless Ask names another kind.
 	Agent string `json:"agent"`
@@ -34,7 +34,7 @@ type Fault struct {
 	Before []map[string]any `json:"before"`
 	// Spec changes the small platform. No platform is created if Ask names another kind.
 	Spec map[string]any `json:"spec"`
-	// Ready waits until the platform is ready before Then.
+	// Ready makes the test wait, before the steps in Then, until the platform is ready.
 	Ready bool   `json:"ready"`
 	Then  []Step `json:"then"`
 	// Ask is the argument of why; default: the platform.
@@ -45,7 +45,7 @@ type Fault struct {
 	// Message lists words that the first 120 characters of MESSAGE must contain. MESSAGE begins with the first one.
 	// Default: Names, and MESSAGE begins as line 1 does.
 	Message []string `json:"message"`
-	// Silent is the reason why MESSAGE does not have the cause: no operator can write the status. With a reason, MESSAGE is not compared.
+	// Silent is the reason why no operator can write the cause to MESSAGE. With a reason, MESSAGE is not compared.
 	Silent string `json:"silent"`
 	// Do is a part of the advice of why.
 	Do string `json:"do"`
@@ -68,7 +68,7 @@ type Step struct {
 	Stop   string          `json:"stop"`  // operator: end the operator
 	Start  string          `json:"start"` // operator: start an operator
 	Lose   string          `json:"lose"`  // the name of a claim: its PersistentVolume is deleted
-	End    string          `json:"end"`   // a component: its pod, which is on the node without a kubelet, gets a second to end
+	End    string          `json:"end"`   // a component: its pod, on the node without a kubelet, gets a second to end
 }
 
 // Object names an object of the namespace, or an object of the cluster.
@@ -86,11 +86,11 @@ type Patch struct {
 	With   map[string]any `json:"with"`
 }
 
-// Pod writes the status of a component's pod, in place of a kubelet on node "still".
+// Pod writes the status of a component's pod, as a kubelet would on node "still".
 type Pod struct {
 	Component string         `json:"component"`
 	Status    map[string]any `json:"status"`
-	// Volume is the use of the pod's volume that the pod reports. Empty: the pod does not answer.
+	// Volume is the use of the pod's volume, as the pod reports it. If it is empty, the pod does not answer.
 	Volume *Volume `json:"volume"`
 }
 

@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bounds adds a bound to every list, map and text of a CRD whose Go type sets none, so that no spec takes all of the operator's
-// time or memory. It also removes these bounds before a comparison with an older CRD: a review of this package replaces the comparison of
-// bounds.
+// Package bounds adds a bound to every list, map and text of a CRD for which the Go type sets no bound, so that no spec takes all of the
+// operator's time or memory. It also removes these bounds before a comparison with an older CRD: a review of this package replaces the
+// comparison of bounds.
 package bounds
 
 import (
@@ -23,13 +23,13 @@ const (
 	entries    = 200
 )
 
-// lengths are the bounds of texts, by the name of the field. If the field is a list or a map, the bound applies to its items.
+// lengths contains the bounds of texts, by the name of the field. If the field is a list or a map, the bound applies to its items.
 var lengths = map[string]int64{
 	"args": 128 << 10, "command": 128 << 10, "env": 128 << 10, "value": 128 << 10, "annotations": 256 << 10, "serviceAnnotations": 256 << 10,
 	"labels": 63, "serviceLabels": 63, "nodeSelector": 63, "matchLabels": 63, "config": 1 << 20, "custom": 64 << 10,
 }
 
-// counts are the bounds of lists and maps, by the name of the field.
+// counts contains the bounds of lists and maps, by the name of the field.
 var counts = map[string]int64{
 	"args": 1000, "command": 1000, "env": 500, "envs": 500, "envFrom": 100, "config": 1000, "sidecars": 30, "initContainers": 30,
 	"labels": 100, "serviceLabels": 100, "nodeSelector": 100, "tolerations": 100, "topologySpreadConstraints": 50, "imagePullSecrets": 50,

@@ -62,7 +62,7 @@ func run() error {
 	}
 }
 
-// reach returns when a program listens at the address; immediately for "".
+// reach waits until a program listens at the address. It returns immediately if the address is empty.
 func reach(ctx context.Context, address string) error {
 	if address == "" {
 		return nil

@@ -26,7 +26,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// roots are the folders of settings: those of the product, and those of additional services.
+// roots are the folders with settings: the first of the product's services, the second of additional services.
 var roots = []string{"/dataservice", "/config"}
 
 func main() {
@@ -77,7 +77,7 @@ func run() error {
 	server := &http.Server{Addr: ":" + port, Handler: handler(app, databases, registry), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		// Requests in progress are completed first, as Spring's server does.
+		// Requests in progress are completed first, as in Spring's server.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = server.Shutdown(last)
@@ -117,7 +117,7 @@ func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
 		}
 		db := sql.OpenDB(connector)
 		db.SetMaxOpenConns(2)
-		// The real services wait this long for a connection of their pool.
+		// The real services wait this long for a connection from their pool.
 		deadline := time.Now().Add(30 * time.Second)
 		for {
 			err = use(ctx, db)
@@ -161,7 +161,7 @@ func dsn(address string) (*mysql.Config, error) {
 	}
 	rest, _, _ = strings.Cut(rest, "?")
 	hosts, database, _ := strings.Cut(rest, "/")
-	host, _, _ := strings.Cut(hosts, ",") // the driver's failover begins with the first as well
+	host, _, _ := strings.Cut(hosts, ",") // the Java driver also begins with the first host
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), "3306")
 	}

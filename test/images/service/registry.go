@@ -26,7 +26,7 @@ type registry struct {
 	client   http.Client
 }
 
-// newRegistry returns a client of Eureka. It returns nil without an address or when the settings switch the registration off.
+// newRegistry returns a client of Eureka. It returns nil if the settings have no address, or switch the registration off.
 func newRegistry(s *settings, app, port string) (*registry, error) {
 	zone, err := s.get("eureka.client.service-url.defaultZone", "")
 	if err != nil {
@@ -84,7 +84,7 @@ func newRegistry(s *settings, app, port string) (*registry, error) {
 	return r, err
 }
 
-// address returns the first usable address of this pod. It fails if there is none.
+// address returns the first usable address of this pod. It returns an error if there is none.
 func address() (string, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *registry) register(ctx context.Context) error {
 	return err
 }
 
-// join returns when Eureka has the entry.
+// join registers this process, and returns when Eureka has the entry.
 func (r *registry) join(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := r.register(ctx)
@@ -170,7 +170,7 @@ func (r *registry) leave() {
 	_, _ = r.call(context.Background(), http.MethodDelete, "/apps/"+r.app+"/"+r.id, nil, nil)
 }
 
-// find returns the host and port of a service: the first instance whose status is UP. It fails if there is none.
+// find returns the host and port of the first instance of a service whose status is UP. It returns an error if there is none.
 func (r *registry) find(ctx context.Context, name string) (string, error) {
 	var answer struct {
 		Application struct {

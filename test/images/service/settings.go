@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// settings are the names and values of all files and of the environment, as Spring Boot reads them: later files override earlier ones,
+// settings contains the names and values in all files and in the environment. As in Spring Boot, later files override earlier ones,
 // variables override files, and a name may have several spellings.
 type settings struct {
 	values map[string]string // by canonical name
@@ -41,7 +41,7 @@ func readSettings(roots []string, environ []string) (*settings, []string, error)
 	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if os.IsNotExist(err) || err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), "..") {
-				return filepath.SkipDir // the folders that a ConfigMap's links lead to
+				return filepath.SkipDir // the links of a ConfigMap's files lead into these folders
 			}
 			if err != nil || entry.IsDir() {
 				return err
@@ -194,7 +194,7 @@ func unescape(text string) string {
 	return string(utf16.Decode(units))
 }
 
-// raw returns a setting as written, and whether it is set. Variables win over files.
+// raw returns a setting as written, and whether it is set. Variables override files.
 func (s *settings) raw(name string) (string, bool) {
 	if value, ok := s.env[name]; ok {
 		return value, true
@@ -277,7 +277,7 @@ func (s *settings) fill(text string, depth int) (string, error) {
 	return text[:from] + value + rest, err
 }
 
-// sources returns the names of all settings groups with the url of a datasource: spring.datasource, manager.datasource …
+// sources returns the names of the settings groups that contain the url of a datasource: spring.datasource, manager.datasource …
 func (s *settings) sources() []string {
 	var found []string
 	for _, name := range s.names {
