@@ -17,14 +17,14 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// PartArchive is the suffix of the name of the part that archives. The prefix is the component's name. Names that users
-// choose contain no dot, so no other part has that name.
+// PartArchive is the suffix of the name of the part that archives the binary log. The prefix is the component's name.
+// Names that users choose contain no dot, so no other part has that name.
 const PartArchive = ".archive"
 
-// containerArchive is the working container of the archive.
+// containerArchive is the name of the container that archives the binary log.
 const containerArchive = "archive"
 
-// giveUp is the time without success after which the archive's container exits with the reason (--give-up in the
+// giveUp is the time without success after which the archive's container exits and reports the reason (--give-up in the
 // chart). So a container that has run for longer than giveUp archives successfully, and the reason for which the previous
 // container exited no longer counts.
 const giveUp = 2 * time.Minute
@@ -58,7 +58,7 @@ func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *d
 	backup.TakeBackup(&next.LastSuccessful, &next.LastID, &next.Warnings, good)
 	verified, refuted := backup.Last(o.Jobs, o.Component+labelVerify)
 	backup.Take(&next.LastVerified, &next.VerifiedID, verified)
-	if refuted != nil && refuted.Verified { // the archive has the fault, because the last check restored the backup
+	if refuted != nil && refuted.Verified { // the backup is good: the last check restored it, but could not replay the archive
 		backup.Take(&next.LastVerified, &next.VerifiedID, refuted)
 	}
 	healthy = cmp.Or(backup.Stuck(o.Unfinished), judgeRuns(next, o, bad, refuted, now))

@@ -35,7 +35,7 @@ func good(id string) string { return fmt.Sprintf(`{"ok":true,"id":%q}`, id) }
 
 const full = `{"ok":false,"reason":"StoreFull","message":"the store is full"}`
 
-// The reports of Jobs' pods determine times and a condition. Times never decrease.
+// The reports of the Jobs' pods determine the times in the status and the condition BackupHealthy. The times never decrease.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	plain, checked := &dsv1.Backup{}, &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}}
@@ -83,7 +83,7 @@ func TestRuns(t *testing.T) {
 	assert.Assert(t, next == nil && healthy == nil && recoverable == nil, "backups are not declared any more")
 }
 
-// The status and the condition have the warnings of a scheduled backup until a newer backup has no warnings.
+// The status and the condition show the warnings of a scheduled backup until a newer backup reports no warnings.
 func TestWarningsOfABackup(t *testing.T) {
 	t.Parallel()
 	const warned = `{"ok":true,"id":"a","warnings":["table a.b is MyISAM","resource groups are not in the backup"]}`
@@ -124,7 +124,7 @@ func TestOverdue(t *testing.T) {
 		assert.Equal(t, healthy.Reason, reason)
 		assert.Equal(t, healthy.Good, reason == dsv1.ReasonVerified)
 	}
-	// In the night of the change to summer time, this time does not exist.
+	// The time 02:30 does not exist in the night in which summer time begins.
 	zone := &dsv1.Backup{Schedule: "30 2 * * *", TimeZone: "Europe/Berlin", Verify: &dsv1.BackupVerify{Schedule: "30 2 * * *"}}
 	known := &dsv1.BackupStatus{LastSuccessful: ago(48), LastID: "a", LastVerified: ago(48), VerifiedID: "a"}
 	_, healthy, _ := JudgeBackups(known, Observed{Declared: zone, Component: "mysql"}, now.Time)
@@ -157,8 +157,8 @@ func TestArchiveThatCannotBeReplayed(t *testing.T) {
 
 // The condition about the archive follows from the state of the archive's pod. If the agent has reported the cause, the
 // condition has the agent's reason. A failed check sets one of two conditions: Recoverable for a fault of the archive,
-// BackupHealthy for any other fault. The reports are those of the agent's TestChecksThatFail, which breaks checks in
-// all known ways.
+// BackupHealthy for any other fault. The reports come from the agent's TestChecksThatFail, in which checks fail in all
+// known ways.
 func TestBrokenChecks(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}, PointInTime: &dsv1.PointInTime{}}

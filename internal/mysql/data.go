@@ -30,9 +30,9 @@ type Data struct {
 	note     string // a note for users, not a problem
 }
 
-// PlanData reads the volume, the record and the pods of the database in use. It decides how its objects are applied,
-// for example whether pods get the guard, and whether the database has a pod at all. parts are the parts of the
-// DataService. all is nil if no database server runs in the cluster.
+// PlanData reads the volume, the record and the pods of the database in use. It decides how the database's objects are
+// applied, for example whether pods get the guard, and whether the database has a pod at all. parts are the parts of
+// the DataService. all is nil if no database server runs in the cluster.
 func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcile.Inputs) (*Data, error) {
 	d := &Database{
 		Name: spec.Database, HasVolume: spec.Workload == object.StatefulSetKind.Kind || spec.Workload == "Deployment",
@@ -65,7 +65,7 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 	if objects, err = KeepBackups(objects, in.Lookup, spec.Owner); err != nil {
 		return nil, err
 	}
-	if !d.HasVolume { // a server outside of the cluster, or without data
+	if !d.HasVolume { // a server outside of the cluster, or without a volume
 		found.objects = objects
 		return found, found.stop(d.Name, other, all, spec.Owner)
 	}

@@ -30,7 +30,7 @@ type Declared struct {
 	Database   string    // its name, which is also the name of the workload
 	Path       string    // of the component in the spec
 	Workload   string    // its kind; "" if no server runs in the cluster
-	FirstReady time.Time // from the status; zero if it was never ready, as far as known
+	FirstReady time.Time // from the status; zero if the status shows no readiness
 }
 
 // Databases holds the state of a DataService's databases. One of them is in use.
@@ -43,8 +43,8 @@ type Databases struct {
 	records map[string]*unstructured.Unstructured
 	claim   *unstructured.Unstructured
 
-	// Halted are the parts that should have no pods. Remains names the pods and Jobs of these parts and of other
-	// databases that still exist.
+	// Halted are the parts that should have no pods. Remains names the pods and Jobs that still exist, of these parts
+	// and of other databases.
 	Halted  []haltedPart
 	Remains []string
 	// IsStarting reports whether halted parts get their pods again.
@@ -57,7 +57,7 @@ type Databases struct {
 	IsLeaving bool
 	in        reconcile.Inputs // inputs of the pass that judges and runs the step
 	spec      Declared         // the judged spec
-	secret    string           // the Secret that opens the database in use; "" for the default name
+	secret    string           // the Secret with the password of the database in use; "" for the default name
 }
 
 // haltedPart is a part that should have no pods, and the workloads of the part.
@@ -80,7 +80,7 @@ func FindDatabases(spec Declared, in reconcile.Inputs) (*Databases, error) {
 		}
 		d.judge(running)
 	}
-	if d.IsStopping { // when services stop, the spec must still have the consent
+	if d.IsStopping { // when services stop, the spec must still contain the consent
 		if err := d.isCurrent(); err != nil {
 			return nil, err
 		}

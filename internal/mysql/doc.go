@@ -7,18 +7,18 @@
 //
 //   - guard.go: which volume has the data, and whether a database runs on another volume. The check in the pod makes
 //     the final decision (cmd/agent), because Kubernetes starts pods without the operator.
-//   - form_rules.go: whether a single server would replace a MySQLCluster, or a MySQLCluster a single server.
+//   - form_rules.go: whether a single server would replace a MySQLCluster, or the reverse.
 //   - switch_rules.go: which database is in use, and whether another database may replace it.
 //   - backups.go: whether the backups of a database are good, by the reports of their pods.
 //
 // # Switches between databases
 //
-// The spec names the wanted database and repeats the loss that the switch causes. The database in use is read only from
-// the cluster, so that the decision does not depend on the memory of the operator.
+// The spec names the wanted database and repeats the loss that the switch causes. Only the objects in the cluster show
+// which database is in use, so the decision does not depend on the memory of the operator.
 //
 // Each database has a record. At most one record is clean: the record of the database in use. Every other record is
-// marked as replaced. The mark has the name of the replacing database, the number of the write (turn) and the time.
-// While no record is clean, the mark with the highest turn names the database in use. A switch consists of three
+// marked as replaced. The mark contains the name of the replacing database, the number of the write (turn) and the
+// time. While no record is clean, the mark with the highest turn names the database in use. A switch consists of three
 // writes. Each write changes one record:
 //
 //  1. Enlist: the record of the wanted database is marked as replaced by the database in use. From then on the wanted

@@ -29,7 +29,7 @@ type Form struct {
 	Claim string
 	// Mark is the mark of the volume, from the clean record of a single server named Name; "" for none.
 	Mark string
-	// Left names the objects of a single server named Name that still exist.
+	// Left names the objects that still exist of a single server named Name.
 	Left []string
 	// Cluster is the MySQLCluster named Name; nil for none.
 	Cluster *unstructured.Unstructured

@@ -21,8 +21,8 @@ import (
 const (
 	keyReplacedAt = "replacedAt" // time of the replacement; missing for a database that was never in use
 	keySwitch     = "switch"     // the number of the write that replaced the database
-	// keyReadyBefore has the time at which a database was first ready, if it has begun again on an empty claim since. A
-	// user accepts the loss by removing the key.
+	// keyReadyBefore stores the time at which a database was first ready, if the database has since begun again on an
+	// empty claim. A user accepts the loss by removing the key.
 	keyReadyBefore = "readyBefore"
 )
 
@@ -58,8 +58,8 @@ type Database struct {
 	Pods          []*corev1.Pod
 }
 
-// IsClaimNeeded reports whether a decision depends on the claim. If it does and the cache has no claim, the claim is
-// read from the API server.
+// IsClaimNeeded reports whether a decision depends on the claim. If it does and the cache has no claim, the caller
+// reads the claim from the API server.
 func (d *Database) IsClaimNeeded() bool {
 	return d.HasVolume && (d.Record != nil || d.readyPod() != nil)
 }
@@ -134,8 +134,8 @@ func put(record map[string]string, key, value string) {
 	}
 }
 
-// Doubt explains why a database does not count as ready. If Hold is true, running objects are not changed, and no
-// object is created that could write.
+// Doubt explains why a database does not count as ready. If Hold is true, the operator changes no running object, and
+// creates no object that could write.
 type Doubt struct {
 	Culprit health.Culprit // empty if there is nothing to report to users
 	Hold    bool

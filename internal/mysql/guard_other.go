@@ -63,8 +63,8 @@ func (d *Database) Part() (other string) {
 	return other
 }
 
-// ReadRecord returns the fields of a record that a switch between databases needs, and the UID of the claim. If the
-// object is not a record, is has the value false.
+// ReadRecord returns the fields of a record that a switch between databases needs, and the UID of the claim. The last
+// result is false if the object is not a record.
 func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is bool) {
 	database, is := strings.CutSuffix(record.GetName(), recordSuffix)
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")

@@ -25,12 +25,12 @@ const (
 	prefixRestore = "d3os-restore"
 	volumeAgent   = "d3os-agent"
 	volumeRecord  = "d3os-record"
-	// variableLimits is the environment variable with the path of a file of the agent, which limits the server's open files.
+	// variableLimits is the environment variable that names the agent's file with the limit of the server's open files.
 	variableLimits = "BASH_ENV"
 )
 
-// annotationPods is an annotation of a workload with the guard. It has two digests: of the pods without the guard, and
-// of the guard without the agent's image.
+// annotationPods is an annotation of a workload with the guard. It contains two digests: of the pods without the guard,
+// and of the guard without the agent's image.
 const annotationPods = "d3os-product.com.d3os/pods"
 
 // Settle decides how a database's workload is applied, with or without the guard. live is the live workload, or nil.
@@ -38,7 +38,7 @@ const annotationPods = "d3os-product.com.d3os/pods"
 // start for another reason.
 //
 //   - If only the guard would change, a StatefulSet gets the guard with the strategy OnDelete: the running pod
-//     continues, and its next pod has the guard. The next change of the pods removes OnDelete.
+//     continues, and only the next pod has the guard. The next change of the pods removes OnDelete.
 //   - A Deployment has no such strategy. It stays without the guard until its pods change, or until the volume is in
 //     doubt.
 //   - The image of the agent stays until something else in the pods changes.
@@ -48,7 +48,7 @@ const annotationPods = "d3os-product.com.d3os/pods"
 //     container's volumes. So the pod can start even if the store is missing. A Deployment drops both when its pods
 //     change.
 //
-// Settle does not change objects: it copies the workload if the workload differs. The revision then covers all objects.
+// Settle does not change objects: it copies the workload if the workload differs. The returned revision covers all objects.
 func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructured, isKnown, hasData bool, owner object.Owner) (settled []*unstructured.Unstructured, revision string, err error) {
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return agentImage(o) != "" })
 	if i < 0 {

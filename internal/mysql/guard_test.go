@@ -71,7 +71,7 @@ func made(at time.Time, pairs ...string) *unstructured.Unstructured {
 	return o
 }
 
-// broken returns pods whose server ended in its first start, n times.
+// broken returns one pod, whose server has ended n times in its first start.
 func broken(words string, n int32) []*corev1.Pod {
 	pods := pod(false, words)
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}

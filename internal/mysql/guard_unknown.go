@@ -27,7 +27,7 @@ var agentContainers = map[string][]string{
 }
 
 // KeepBackups uses the agent's image of the live backup workloads if the operator does not know the image, so that backups continue. It
-// drops workloads that do not exist, because they would have no image. It copies objects before it changes them.
+// drops planned workloads that do not exist yet, because they would have no image. It copies objects before it changes them.
 func KeepBackups(objects []*unstructured.Unstructured, lookup func(kind, name string) (*unstructured.Unstructured, error), owner object.Owner) ([]*unstructured.Unstructured, error) {
 	kept := make([]*unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {

@@ -21,8 +21,8 @@ import (
 // importPort is the port of the agent during an import.
 const importPort = "8080"
 
-// SeeImport observes the import of the database in use; nil for none. pods are the pods of the database. It queries only a pod that the
-// database's StatefulSet controls.
+// SeeImport returns the state of the import into the database in use, or nil if the spec declares no import or a switch to another
+// database. pods are the pods of that database. SeeImport queries only a pod that the database's StatefulSet controls.
 func (d *Databases) SeeImport(ctx context.Context, pods []*corev1.Pod) (*Import, error) {
 	if d == nil || d.spec.MySQL == nil || d.spec.ImportFrom == nil || d.Active != d.Wanted {
 		return nil, nil

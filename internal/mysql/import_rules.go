@@ -150,7 +150,7 @@ func (i *Import) Message() string {
 	return bounded(text)
 }
 
-// follows describes a copy to which the source's log is applied.
+// follows returns the message about a copy to which the agent applies the source's log.
 func (i *Import) follows(s *contract.Import) string {
 	text := "follows"
 	if s.Behind != nil {

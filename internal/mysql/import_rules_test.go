@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// The condition has the progress of the copy, and the user's next step.
+// The condition reports the progress of the copy, and the user's next step.
 func TestImportVerdict(t *testing.T) {
 	t.Parallel()
 	from, pod := &dsv1.ImportFrom{Host: "old", Port: 3307}, &corev1.Pod{}

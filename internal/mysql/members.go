@@ -16,14 +16,14 @@ import (
 	"d3os.com/d3os-operator/internal/backup"
 )
 
-// Members has the backups of a database with several members, as reported by its MySQLCluster.
+// Members holds the status of the backups of a database with several members, as its MySQLCluster reports it.
 type Members struct {
 	Backup *dsv1.BackupStatus
 	// Healthy, Recoverable and Restored are the verdicts for the conditions of the DataService; nil removes a condition.
 	Healthy, Recoverable, Restored *backup.Verdict
 }
 
-// MembersOf returns the backups of the MySQLCluster of a database. The MySQLCluster may not exist yet. It returns nil if no backups are
+// MembersOf returns the status of the backups of a database's MySQLCluster, which may not exist yet. It returns nil if no backups are
 // declared.
 func MembersOf(declared *dsv1.Backup, cluster *unstructured.Unstructured) (*Members, error) {
 	if declared == nil {

@@ -12,7 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// ReasonAmbiguous is the reason of a verdict without a database in use. The status never has this reason, because the spec is refused.
+// ReasonAmbiguous is the reason of a verdict without a database in use. The status never shows this reason, because the operator refuses the
+// spec.
 const ReasonAmbiguous = "DatabaseUnknown"
 
 // Facts are the known facts about the databases of a DataService.
@@ -23,7 +24,7 @@ type Facts struct {
 	IsRetained bool
 	// Records are the records of all databases.
 	Records []Record
-	// Running has the names of the databases that have a workload.
+	// Running lists the names of the databases that have a workload.
 	Running []string
 	// Prepared is the claim of the wanted database; nil if it does not exist or is being deleted.
 	Prepared *Claim
@@ -163,7 +164,7 @@ func (v Verdict) ask(f Facts) Verdict {
 }
 
 // Loss returns the text about the loss that a switch to a database causes. spec.mysql.acceptLoss must repeat this text.
-// The text has only the beginning of the lost time. All writes from then until the switch are lost.
+// The text contains only the beginning of the lost time: the switch loses all writes since then.
 func Loss(record *Record, claim *Claim) string {
 	since := ""
 	switch {
@@ -175,8 +176,8 @@ func Loss(record *Record, claim *Claim) string {
 	return object.LossSince(cmp.Or(since, Unknown))
 }
 
-// Unknown replaces the time since which a database has not been in use, if no time was recorded. That happens if a user
-// recreates a DataService with another database.
+// Unknown is the text in place of the time since which a database has not been in use, if that time was not recorded.
+// That happens if a user recreates a DataService with another database.
 const Unknown = "an unknown moment"
 
 func (v Verdict) refuse(reason, format string, args ...any) Verdict {

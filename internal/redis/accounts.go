@@ -91,9 +91,9 @@ func (a *accounts) lookAgain(ctx context.Context, rc *redisv1.RedisCluster) (pro
 }
 
 // refused handles servers that refuse the password in use. others reports whether another server accepts that password.
-// If readAgain has passed since the last read of the Secret, refused reads it again. stands reports whether the Secret
-// was read now and has the password in use: a new pod would accept it. differs reports whether the Secret has another
-// password.
+// If readAgain has passed since the last read of the Secret, refused reads it again. stands reports whether this call
+// has read the Secret and found the password in use, which a new pod would accept. differs reports whether the Secret
+// contains another password, which a new pod would use.
 func (a *accounts) refused(ctx context.Context, rc *redisv1.RedisCluster, used server.Access, others bool) (stands, differs bool, err error) {
 	key := client.ObjectKeyFromObject(rc)
 	a.mu.Lock()
@@ -126,7 +126,7 @@ func (a *accounts) forget(cluster types.NamespacedName) {
 	delete(a.known, cluster)
 }
 
-// readPassword returns the password in a Secret. If the Secret is missing or its password invalid, problem has the reason.
+// readPassword returns the password in a Secret. If the Secret is missing or its password is invalid, problem is the reason.
 func readPassword(ctx context.Context, from client.Reader, key types.NamespacedName) (value, problem string, err error) {
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err = from.Get(ctx, key, secret)

@@ -91,8 +91,8 @@ func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *uns
 }
 
 // password returns the password of the live Secret, else the cached one, else a new one. An edit of the Secret does not change the password
-// of running servers. The edited password is tried first, because a user may also have changed it on the servers. If the servers refuse the
-// edited password, the previous password is restored.
+// of running servers. The operator first tries the edited password, because a user may also have changed it on the servers. If the servers
+// refuse it, the operator restores the previous password.
 func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topology.Record) (string, error) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()
@@ -115,10 +115,10 @@ func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topol
 	return p.known[key], nil
 }
 
-// prove records whether servers accept the password used: taken if any server accepts it, refused if any server refuses
-// it. While another password is proven, a single refusal refutes the password used. If no server accepts the proven
-// password any more, a user has changed the servers. The proven password is then dropped, because the Secret may have
-// the new one.
+// prove records whether servers accept the password used. taken reports whether any server accepts it, and refused
+// whether any server refuses it. While another password is proven (accepted by servers), one refusal is enough to
+// refute the password used. If no server accepts the proven password any more, a user has changed the servers. The
+// proven password is then dropped, because the Secret may have the new one.
 func (p *passwords) prove(rc *redisv1.RedisCluster, used string, taken, refused bool) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
-// This file detects fields of a spec that have no effect, that count as other fields, or that reduce redundancy.
+// This file detects fields of a spec that have no effect, that the operator uses as other fields, or that reduce redundancy.
 
 // defaultSize is the default of spec.storage.size in the CRD.
 const defaultSize = "10Gi"
@@ -68,8 +68,8 @@ func resourcesOf(spec *redisv1.RedisClusterSpec) (resources *corev1.ResourceRequ
 	return resources, storage
 }
 
-// sizeOf returns the size of each volume: spec.storage.size, or the storage among the resources if spec.storage.size is not given. The API
-// server sets the default, so the default counts as not given.
+// sizeOf returns the size of each volume: spec.storage.size, or the amount of storage in the resources if spec.storage.size is not given.
+// The API server sets the default, so the default counts as not given.
 func sizeOf(spec *redisv1.RedisClusterSpec) *resource.Quantity {
 	size := spec.Storage.Size
 	if _, storage := resourcesOf(spec); storage != nil && storage.Sign() > 0 && (size == nil || size.Cmp(resource.MustParse(defaultSize)) == 0) {

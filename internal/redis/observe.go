@@ -41,8 +41,8 @@ type Observation struct {
 	Lagging bool
 	// NoSettings reports whether the ConfigMap with settings (spec.pod[0].configmap) did not exist when the pods started.
 	NoSettings bool
-	// Announced reports whether the record's ConfigMap has the key formed, which pods check before they restore a backup. Observe reads it
-	// only if spec.restoreFrom is set and Record.Formed is false.
+	// Announced reports whether the record's ConfigMap contains the key formed, which pods check before they restore a backup. Observe
+	// reads it only if spec.restoreFrom is set and Record.Formed is false.
 	Announced bool
 	// OtherPassword reports whether servers refuse the password in the Secret but accept another one.
 	OtherPassword bool

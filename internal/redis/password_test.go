@@ -29,8 +29,8 @@ func secretWith(name, value string) *unstructured.Unstructured {
 	return o
 }
 
-// Every container gets a user's password without a trailing newline, including the environment of the exporter. An invalid password is
-// named, and no pod is created with it.
+// Every container gets a user's password without a trailing newline, including the environment of the exporter. If the password is
+// invalid, the plan fails with an error that names the Secret.
 func TestUserPasswordIsCleanInEveryContainer(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]struct{ secret, err string }{

@@ -231,8 +231,8 @@ func TestPlansAreRemembered(t *testing.T) {
 	assert.Assert(t, plan(there{}) != first)
 }
 
-// An operator that has just started takes the password from a Secret that lost the operator's label. A Secret without
-// any label is an error.
+// An operator that has just started takes the password from a Secret that lost the operator's label. If the Secret has
+// lost all labels, the plan fails.
 func TestUnlabelledPassword(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")

@@ -25,8 +25,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of a RedisCluster. It needs the right to finalizers because the API server may check that right when owner
-// references are set. A pod is deleted so that its StatefulSet replaces it.
+// The operator writes only the status of a RedisCluster. It needs the right to update finalizers because the API server may check that right
+// when the operator sets owner references. It deletes pods so that their StatefulSet replaces them.
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters/finalizers,verbs=update
@@ -136,7 +136,7 @@ func (k *Kind) Decide(rc *redisv1.RedisCluster, _ reconcile.PlanSeen, obs *Obser
 	return result
 }
 
-// take runs a step. A failed step is decided again. The status reports the failure if it repeats.
+// take runs a step. After a failed step, the next pass decides again. The status reports the failure if it repeats.
 func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation, step topology.Step) error {
 	err := k.servers.Take(ctx, server.Request{
 		Cluster: clusterKey(rc.Namespace, rc.Name), Access: obs.access, Step: step, Pipeline: pipelineOf(&rc.Spec),

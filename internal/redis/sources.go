@@ -20,7 +20,7 @@ import (
 )
 
 // sources caches whether a user's ConfigMap existed when pods started: servers read the ConfigMap only at their start. The operator's cache
-// has no ConfigMaps of users, so each is read once per set of pods: a cluster at rest costs no request.
+// contains no ConfigMaps of users, so the operator reads each of them once for a set of pods, and again only if the pods change.
 type sources struct {
 	live client.Reader
 

@@ -33,7 +33,7 @@ const (
 	oldestMinor = 2
 )
 
-// DefaultImages returns the images that the operator uses without a spec, by their names in manager.Options.
+// DefaultImages returns the images that the operator uses if the spec names none, by their names in manager.Options.
 func DefaultImages() map[string]string {
 	return map[string]string{ImageName: defaultRepository + ":" + defaultVersion}
 }
@@ -114,8 +114,8 @@ func plannedShards(wanted []int, record topology.Record, live func(shard int) (p
 	return planned, nil
 }
 
-// imageOf returns the image of Redis. If the spec names no image, it returns related, or the default image if related
-// is empty.
+// imageOf returns the image of Redis. If the spec names no image, it returns the operator's configured image (related),
+// or the default image if that is empty.
 func imageOf(spec *redisv1.RedisClusterSpec, related string) string {
 	repository, image := spec.Repository, given(podOf(spec).MiddlewareImage)
 	if repository == "" && image == "" && spec.Version == "" && related != "" {

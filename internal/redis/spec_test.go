@@ -77,7 +77,8 @@ func TestStorageAmongTheResources(t *testing.T) {
 	}
 }
 
-// A required node selector next to nodeAffinity, as in resources of an earlier operator, joins the preferences of nodeAffinity.
+// A required node selector next to nodeAffinity, as in resources of an earlier operator, is moved into nodeAffinity, and the preferences there
+// stay.
 func TestAffinity(t *testing.T) {
 	t.Parallel()
 	const selects = "{nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}"

@@ -101,7 +101,7 @@ func report(k *Kind, rc *redisv1.RedisCluster, obs *Observation, failure *reconc
 // change changes the observation of a healthy cluster.
 type change = func(*redisv1.RedisCluster, *Observation)
 
-// of changes the resource, node changes one node, nodes changes all nodes.
+// of returns a change of the resource; node, of one node; nodes, of all nodes.
 func of(do func(*redisv1.RedisCluster)) change {
 	return func(rc *redisv1.RedisCluster, _ *Observation) { do(rc) }
 }
@@ -308,7 +308,7 @@ func TestInstances(t *testing.T) {
 	assert.Equal(t, rc.Status.Instances[1].Message, "no such image")
 }
 
-// The documented query lists the pods with their node ids, which the earlier operator had in its conditions.
+// The documented query lists the pods with their node ids, which the earlier operator listed in its conditions.
 func TestDocumentedQuery(t *testing.T) {
 	t.Parallel()
 	const query = `{range .status.instances[*]}{.name}{"\t"}{.type}{"\t"}{.nodeId}{"\t"}{.masterNodeId}{"\t"}{.slots}{"\n"}{end}`
@@ -382,8 +382,8 @@ func TestProgressDeadline(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(degraded.Message, "pod cache-0-1: ") && strings.HasSuffix(degraded.Message, "not finished within 10m0s (spec.progressDeadlineSeconds)"), "%s", degraded.Message)
 }
 
-// The message begins with the problem of a pod: at rest, during a step, and while the cluster is paused. The problem occurs once in the
-// message.
+// The message begins with the problem of a pod: in a settled cluster, during a step, and while the cluster is paused. The problem
+// occurs once in the message.
 func TestMessageBeginsWithTheProblem(t *testing.T) {
 	t.Parallel()
 	const problem = "ForeignVolume: the volume of data/cache-0-1 is a copy of that of other/cache-0-1"
@@ -438,7 +438,7 @@ func TestSummary(t *testing.T) {
 	assert.Equal(t, s.ProblemReason+": "+s.Problem, "StepFailed: it broke")
 }
 
-// A decision becomes steps. At rest, the next pass is 30 seconds later.
+// A decision becomes steps. In a settled cluster, the next pass is 30 seconds later.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	k, rc, obs := statusKind(t), read(t, "minimal"), running()

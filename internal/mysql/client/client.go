@@ -31,7 +31,7 @@ const (
 
 // Client sends requests to the agents of a database's members.
 type Client struct {
-	// HTTP has the operator's certificate and the CA of the members.
+	// HTTP presents the operator's certificate, and trusts the CA of the members.
 	HTTP *http.Client
 	// URL returns the address of a member's agent, such as https://10.0.0.7:3307.
 	URL func(ordinal int) string
@@ -90,7 +90,7 @@ func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	return nil
 }
 
-// send sends a request. If the agent refuses an order, the error has the agent's message.
+// send sends a request. If the agent refuses an order, the error contains the agent's message.
 func (c *Client) send(ctx context.Context, method string, ordinal int, path string, body io.Reader) (answer mysqlmember.Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.URL(ordinal)+path, body)
 	if err != nil {

@@ -29,7 +29,7 @@ func golden(t *testing.T, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// An order has the fields of its step, and each answer is decoded.
+// An order contains the fields of its step. The client decodes each answer.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	var path, body string
@@ -135,7 +135,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// After a member has answered again, its times as silent and as bad start from zero.
+// When a member answers again, the observer forgets its earlier failed queries.
 func TestObserverForgets(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
@@ -155,7 +155,8 @@ func TestObserverForgets(t *testing.T) {
 	}
 }
 
-// A query waits shorter for a member that has not answered, and shortest for a silent member, except every ten seconds.
+// If a member has not answered, the next query has a shorter limit. The limit for a silent member is the shortest, but every ten seconds one
+// query has the full limit.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
@@ -176,8 +177,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// An answer of an agent that cannot read its volume counts as a failed query. An agent that reports why its server does not run counts as
-// failing.
+// An answer of an agent that cannot read its volume counts as a failed query. If an agent reports why its server does not run, the member
+// counts as failing.
 func TestObserverUnread(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}

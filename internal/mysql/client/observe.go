@@ -54,14 +54,14 @@ type Observer struct {
 	members map[int]*memory
 }
 
-// memory stores when a member began to be silent, bad or blocked. The times are zero while the member is well.
+// memory stores when a member began to be silent, bad or blocked. The times are zero while the member is healthy.
 type memory struct {
 	failed  int
 	counted time.Time
-	// tried is the time of the last query for LookTime, while the member is silent.
+	// tried is the time of the last query with the limit LookTime, while the member is silent.
 	tried        time.Time
 	bad, blocked time.Time
-	// executed has the transactions from the last answer of an agent. It is needed for older agents only.
+	// executed stores the executed transactions from the agent's last answer. It is needed only for older agents.
 	executed string
 }
 
@@ -86,7 +86,7 @@ func (o *Observer) Observe(record replication.Record, looks []Look, now time.Tim
 	return all
 }
 
-// Patience returns the longest time of the next query of a member.
+// Patience returns the time limit of the next query of a member.
 func (o *Observer) Patience(ordinal int, now time.Time) time.Duration {
 	past := o.members[ordinal]
 	switch {
@@ -150,7 +150,7 @@ func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, no
 		executed = s.Executed
 	}
 	if past.executed != "" && executed != past.executed {
-		m.Busy, m.Waiting = m.Waiting > 0, 0 // an older agent: commits wait at each query
+		m.Busy, m.Waiting = m.Waiting > 0, 0 // an older agent: some commits wait at each query, although others complete in between
 	}
 	m.Blocked = lasts(&past.blocked, m.Waiting > 0, now, blockedAfter)
 	past.executed = executed
@@ -161,8 +161,8 @@ func (o *Observer) isUseless(s *mysqlmember.State, isConnected, isRefused bool) 
 	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
 }
 
-// lasts reports whether a condition has been true for at least the duration long. is reports whether the condition is
-// true now. since stores the time at which the condition became true.
+// lasts reports whether a condition has been true for at least a given duration (long). The caller passes the present
+// state of the condition (is). since stores the time at which the condition became true.
 func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	switch {
 	case !is:

@@ -12,8 +12,8 @@ import (
 )
 
 // certificateProblem returns the reason why the operator and an agent do not accept each other's certificates. It
-// returns "" if a query failed for another reason. Unlike the text of an x509 error, which has the time of the query,
-// the reason does not change.
+// returns "" if a query failed for another reason. Unlike the text of an x509 error, which contains the time of the
+// query, the reason does not change.
 func certificateProblem(err error, name string) string {
 	var (
 		invalid x509.CertificateInvalidError

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/database"
 )
 
-// queryOf queries a server with the certificate of a leaf, and returns the error.
+// queryOf queries a server that presents a new certificate, and returns the error.
 func queryOf(t *testing.T, made time.Time, signs, trusted database.Pair, hosts ...string) error {
 	t.Helper()
 	leaf, err := signs.Issue(database.Leaf{Name: "member", Hosts: hosts, Client: true}, made)

@@ -223,7 +223,7 @@ func (*Kind) Summary(mc *mysqlv1.MySQLCluster) reconcile.Summary {
 		summary.Backups = backupsOf(mc).Summary(&s.Backup.ClusterBackupStatus, s.Conditions)
 	}
 	database.Summarize(&summary, s.Conditions, mysqlv1.ConditionDegraded, s.Step, s.Message)
-	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // the metrics of the DataService already have the backups: one alert is enough
+	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // the metrics of the DataService already report these backups: one alert is enough
 		summary.Backups = nil
 		summary.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c metav1.Condition) bool {
 			return c.Type == dsv1.ConditionBackupHealthy || c.Type == mysqlv1.ConditionRecoverable

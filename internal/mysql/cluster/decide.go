@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Delays until the next pass without an event. Each pass queries the agents, but not the API server.
+// Delays until the next pass if no event triggers one. Each pass queries the agents, but not the API server.
 const (
 	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
 	whileWaiting = 500 * time.Millisecond // a member is busy, or may be lost
@@ -77,8 +77,8 @@ func pace(state replication.State) time.Duration {
 	return whileWaiting
 }
 
-// note stores the failure of a step for the status. It returns only the error ErrNotHeld. After another error, the
-// controller would wait longer with each failure, and would detect a lost primary late.
+// note stores the failure of a step for the status. It returns an error only if the error is ErrNotHeld: after any
+// returned error, the controller waits longer with each failure, and would detect a lost primary late.
 func (m *memory) note(err error, now time.Time) error {
 	switch {
 	case err == nil:

@@ -5,6 +5,6 @@
 // queries the agent of each member (package client), decides (package replication), and runs one step.
 //
 // An executor runs the step. It reads the record and the pods from the API server, queries the members again, and proves the facts of the
-// step. Only then it carries out the step's only side effect. Between passes, the operator keeps in memory only observations of earlier
-// passes about the members and the steps, for example how long a member has been silent or steps have failed.
+// step. Only then does it carry out the step's only side effect. Between passes, the operator keeps in memory only what earlier passes
+// have observed, for example how long a member has been silent, or how long steps have failed.
 package cluster

@@ -88,11 +88,11 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	}
 	now.members = e.connect(reach)
 	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal, patiently)
-	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // times do not matter: no fact of a step is a time
+	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // the time does not matter: no fact of a step depends on it
 	return now, nil
 }
 
-// patiently returns the full time of a query. A primary that answers slowly is not lost, and must not be replaced.
+// patiently returns the full time limit of a query. A primary that answers slowly is not lost, and must not be replaced.
 func patiently(int) time.Duration { return client.LookTime }
 
 // named returns the ordinals of the members that a step's facts are about, without duplicates. The primary is always

@@ -37,7 +37,7 @@ type agents struct {
 	reach   Reach
 	answers map[int]*mysqlmember.Answer
 	looks   []int
-	limits  map[int]time.Duration // by member: the longest time of the last query
+	limits  map[int]time.Duration // by member: the time limit of the last query
 	needs   map[int]time.Duration // by member: the time that an answer takes
 	orders  []string
 	err     error // result of orders

@@ -19,9 +19,9 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of a MySQLCluster. It needs the right to finalizers because the API server may check that right when
-// owner references are set. It deletes pods so that their StatefulSet replaces them, annotates pods with tickets, and labels pods for the
-// Service for reads.
+// The operator writes only the status of a MySQLCluster. It needs the right to update finalizers because the API server may check that
+// right when the operator sets owner references. It deletes pods so that their StatefulSet replaces them, annotates pods with tickets, and
+// labels pods for the Service for reads.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/finalizers,verbs=update
@@ -108,8 +108,8 @@ func (k *Kind) Forget(namespace, name string) {
 	delete(k.known, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// remember returns the memory about a database. A recreated database of the same name gets a new memory. The passes of a resource never
-// overlap.
+// remember returns the memory about a database. A recreated database of the same name gets a new memory. Callers use it without a lock,
+// because the passes of a resource never overlap.
 func (k *Kind) remember(mc *mysqlv1.MySQLCluster) *memory {
 	key := k8sclient.ObjectKeyFromObject(mc)
 	k.mu.Lock()

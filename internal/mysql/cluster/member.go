@@ -28,7 +28,7 @@ const (
 
 var states = []string{stateWell, stateStarting, stateEmpty, stateJoining, stateLagging, stateDown, stateLost, stateForeign, stateErrant, stateLeaving}
 
-// longestPosition limits the position of a member in the status, in bytes.
+// longestPosition is the maximum length of a member's position in the status, in bytes.
 const longestPosition = 256
 
 // member returns the status of a member.
@@ -62,8 +62,8 @@ func (obs *Observation) member(mc *mysqlv1.MySQLCluster, i int, decided replicat
 	return s
 }
 
-// stateOfVolume maps the state of a volume to the state of its member. It has the volumes on which a server starts only
-// after a step.
+// stateOfVolume maps the state of a volume to the state of its member. It lists the volumes on which a server starts
+// only after a step.
 var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 	replication.VolumeForeign: {stateForeign, "its volume has data of another member"},
 	replication.VolumeLost:    {stateLost, "its data is lost"},

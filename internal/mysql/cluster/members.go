@@ -33,9 +33,9 @@ type Members interface {
 
 // Reach holds the data with which the operator connects to the agents of a database.
 type Reach struct {
-	// TLS has the operator's certificate and the CA of the members. It is nil until both exist.
+	// TLS contains the operator's certificate and the CA of the members. It is nil until both exist.
 	TLS *tls.Config
-	// Host returns the DNS name of a member's pod. The member's certificate has the same name.
+	// Host returns the DNS name of a member's pod. The member's certificate is valid for this name.
 	Host func(ordinal int) string
 	// IPs are the addresses of the pods, by ordinal.
 	IPs map[int]string
@@ -76,9 +76,9 @@ func Dial(r Reach) Members {
 	}
 }
 
-// lookAt queries the agents of all pods in parallel, but the primary's agent last. So a transaction that another answer
-// has and the primary's answer lacks was not written between the two queries: the primary does not have it. limit returns
-// the longest time of a query of a member.
+// lookAt queries the agents of all pods in parallel, and then the primary's agent. So if another answer contains a
+// transaction that the primary's answer lacks, the primary does not have it: it cannot have been written between the two
+// queries. limit returns the time limit of a query of a member.
 func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int, limit func(ordinal int) time.Duration) []client.Look {
 	looks := make([]client.Look, len(pods))
 	look := func(i int, limit time.Duration) {

@@ -44,11 +44,12 @@ type Observation struct {
 	Lagging, Replacing bool
 	// Pods is the number of existing pods.
 	Pods int
-	// Unwritable is the time at which the primary stopped being writable, or zero while it is writable. In the first
-	// pass in which it is writable again, Unwritable still has that time.
+	// Unwritable is the time at which the primary stopped being writable. It keeps that time in the first pass in which
+	// the primary is writable again, so that failover can compute the duration. After that pass it is zero.
 	Unwritable time.Time
 
-	// Failing is the failure of the last step; empty after a success. Failure is set when steps have failed for failureLasts.
+	// Failing is the failure of the last step; empty after a success. Failure is the same text, but empty until steps have failed for
+	// failureLasts.
 	Failing, Failure string
 
 	record  replication.Record
@@ -150,9 +151,9 @@ func isDown(live *corev1.Pod) bool {
 // ticketWait is the suffix of the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
-// explain replaces the problem that Kubernetes reports for a pod with the report of the pod's agent. An agent that answers
-// runs, so an earlier end of its container is not a problem any more. If the agent does not answer because of a wrong
-// certificate, the certificate is the problem of the pod.
+// explain replaces the problem that Kubernetes reports for a pod with the report of the pod's agent. If an agent answers,
+// its container runs, so an earlier end of that container is not a problem any more. If the agent does not answer because
+// of a wrong certificate, the certificate is the problem of the pod.
 func (obs *Observation) explain(name string) {
 	for i, m := range obs.Members {
 		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem

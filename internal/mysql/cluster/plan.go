@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// agentPods is the annotation of the StatefulSet with the digest of its pod template without the agent's image.
+// agentPods is the annotation of the StatefulSet that stores the digest of its pod template, computed without the agent's image.
 const agentPods = database.Agent("d3os-product.com.d3os/pods")
 
 // planner computes the objects of resources. It is safe for concurrent use.

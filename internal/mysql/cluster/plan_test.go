@@ -62,7 +62,7 @@ func planOf(t *testing.T, mc *mysqlv1.MySQLCluster, live there) *reconcile.Plan 
 	return plan
 }
 
-// testdata/*.golden has the objects of each resource (go test . -update).
+// testdata/*.golden contains the planned objects of each resource (go test . -update).
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	databasetest.Manifests(t, 3, func(t *testing.T, name string) []*unstructured.Unstructured {
@@ -167,8 +167,9 @@ func secrets(t *testing.T, p *planner, mc *mysqlv1.MySQLCluster, live there, isF
 	return found, nil
 }
 
-// Generated Secrets do not change. If a Secret is deleted, a process that has its content in its cache restores it.
-// Without that content, the operator creates no new Secret for a database with data.
+// Generated Secrets do not change. If a Secret is deleted, an operator that has the Secret's content in its cache
+// restores it. Without that content, the operator creates no new Secret for a database with data, except the Secret
+// with the members' certificate.
 func TestSecretsStay(t *testing.T) {
 	t.Parallel()
 	mc, now := read(t, "minimal"), today
@@ -206,8 +207,8 @@ func TestSecretsStay(t *testing.T) {
 	for name, o := range other {
 		assert.DeepEqual(t, o.Object["data"], first[name].Object["data"])
 	}
-	// A new operator finds a Secret that has lost the operator's label. A Secret without any label is an error that
-	// names the Secret.
+	// A new operator finds a Secret that has lost only the operator's label. If a Secret has lost all labels, the plan
+	// fails with an error that names the Secret.
 	for _, name := range []string{"db-credentials", "db-members", "db-ca"} {
 		plan, err := testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), live.Unlabelled(name))
 		assert.NilError(t, err, name)

@@ -144,7 +144,7 @@ func (k *keeper) isValid(mc *mysqlv1.MySQLCluster, suffix string, data map[strin
 	return suffix != suffixCredentials || err == nil
 }
 
-// isForeign reports whether another authority has signed the live certificate of the members.
+// isForeign reports whether an authority other than the planned one has signed the live certificate of the members.
 func (k *keeper) isForeign(mc *mysqlv1.MySQLCluster, live *unstructured.Unstructured) bool {
 	data := database.SecretData(live)
 	pair := database.Pair{Cert: data[keyCert], Key: data[keyKey]}

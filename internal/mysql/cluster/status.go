@@ -22,7 +22,7 @@ import (
 )
 
 // Status writes the observation and the decision to the status of a MySQLCluster. Positions change with each
-// transaction. So the status stays as it is if nothing but positions has changed.
+// transaction. So if only positions have changed, Status keeps the former status.
 func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{mc: mc, seen: seen, now: now}
 	before := mc.Status.DeepCopy()
@@ -137,7 +137,7 @@ func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
 // longestAccounts limits the characters of an agent's report about accounts.
 const longestAccounts = 300
 
-// notes returns the notes about a healthy database: full volumes, accounts that differ from the spec, and notes about objects.
+// notes returns notes that do not make a database unhealthy: accounts that differ from the spec, full volumes, and notes about objects.
 func (v *view) notes() (notes []string) {
 	for i := range v.observed.Members {
 		if m := v.observed.Members[i]; m.Answers && m.Identity == v.observed.Record.Primary && v.observed.Looks[i].Answer.Accounts != "" {
@@ -150,7 +150,7 @@ func (v *view) notes() (notes []string) {
 	return append(notes, database.Notes(v.seen.PlanSeen)...)
 }
 
-// kept names the member whose volume has the most former data.
+// kept names the member whose volume keeps the most former data.
 func (v *view) kept() []string {
 	var kept []database.Kept
 	for i := range v.observed.Looks {
@@ -254,8 +254,8 @@ func (v *view) waitsFor() string {
 	return "waiting for pods"
 }
 
-// alone returns the beginning of a message if the primary runs without a copy of its data; otherwise "". A new or
-// growing database has never had a copy, so it gets no such message.
+// alone returns the beginning of a message if the primary has lost all copies of its data; otherwise "". A new or
+// growing database has never had a copy, so alone returns "" for it.
 func (v *view) alone() string {
 	switch v.mc.Status.Phase { //nolint:exhaustive // in other phases there was a copy
 	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:
@@ -268,7 +268,7 @@ func (v *view) alone() string {
 	return fmt.Sprintf("member %d is alone, without a copy of its data: ", r.Primary.Ordinal)
 }
 
-// account returns a message that has the problem of a pod before the problem's consequences.
+// account returns a message that names the problem of a pod first, and then its consequences.
 func (v *view) account(rest string) string {
 	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

@@ -95,7 +95,7 @@ func is(s *mysqlv1.MySQLClusterStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(s.Conditions, condition)
 }
 
-// At rest, no step is decided, and the status does not change although transactions are written.
+// If nothing needs to change, Decide returns no step, and the status stays the same although clients write transactions.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -132,8 +132,8 @@ func TestRest(t *testing.T) {
 	assert.Equal(t, s.Summary(s.mc).Members[stateWell], 3)
 }
 
-// The metrics have the backups of a MySQLCluster only once: if the MySQLCluster belongs to a DataService, the metrics
-// of the DataService have them.
+// The metrics report the backups of a MySQLCluster only once: if the MySQLCluster belongs to a DataService, only the
+// metrics of the DataService report them.
 func TestBackupsInMetrics(t *testing.T) {
 	t.Parallel()
 	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{}}, Status: mysqlv1.MySQLClusterStatus{Backup: &mysqlv1.BackupStatus{}}}
@@ -177,7 +177,7 @@ func TestTrouble(t *testing.T) {
 				s.pass(500 * time.Millisecond)
 			}
 			s.answers[0].State.Cut, s.answers[0].State.CutEnd = []int{2}, replication.Position{File: "b", Offset: 9}
-			for range 30 { // the other rule takes effect after some time
+			for range 30 { // the voter must be bad for ten seconds before it is removed
 				s.answers[1].State.ReadTo.Offset = 8
 				s.pass(500 * time.Millisecond)
 			}
@@ -237,7 +237,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// loses ends a member: it does not answer, and other members have lost their connections to it.
+// loses simulates the loss of the primary: it does not answer, and no other member is connected.
 func (s *scene) loses(ordinal int) {
 	delete(s.answers, ordinal)
 	for _, a := range s.answers {
@@ -245,7 +245,7 @@ func (s *scene) loses(ordinal int) {
 	}
 }
 
-// promotes records member 1 as the primary of the next epoch. serves also makes it serve.
+// promotes records member 1 as the primary of the next epoch. serves also makes member 1 serve.
 func (s *scene) promotes() {
 	s.record.Epoch, s.record.Revision, s.record.Primary, s.record.Voters = 4, 8, identity(1), []replication.Identity{identity(2)}
 	s.answers[1].State.Role = replication.RoleNone
@@ -292,7 +292,7 @@ func TestLastFailover(t *testing.T) {
 	}
 }
 
-// The Service for reads selects the members that are well.
+// The Service for reads selects the healthy members.
 func TestReadable(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -313,7 +313,7 @@ func TestReadable(t *testing.T) {
 }
 
 // A pod that is being deleted is not deleted again, and a pod that has its ticket does not get it again. While the
-// StatefulSet is being replaced, no step is decided.
+// StatefulSet is being replaced, Decide returns no step.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -407,8 +407,8 @@ func TestFailingSteps(t *testing.T) {
 	assert.ErrorIs(t, s.past.note(reconcile.ErrNotHeld, s.now), reconcile.ErrNotHeld)
 }
 
-// Members that were a single server make a first backup once all of them are healthy. The status has the time of that
-// backup.
+// After a single server has become several members, the operator makes a first backup once all members are healthy. The
+// status shows the time of that backup.
 func TestFirstBackup(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)

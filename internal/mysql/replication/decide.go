@@ -17,7 +17,8 @@ type cluster struct {
 	notes   []string
 }
 
-// Decide returns the next step. It is total. The first rule with a decision wins. Each rule repairs what later rules rely on.
+// Decide returns the next step. Every observation has a decision. The first rule with a decision wins. Each rule repairs what later rules rely
+// on.
 func Decide(want Want, o Observation) Decision {
 	c := &cluster{want: want, record: o.Record, members: o.Members}
 	for _, m := range c.members {
@@ -84,7 +85,7 @@ func (c *cluster) write(state State, next Record, proof []Proof, format string, 
 	return c.do(state, Step{Action: ActionRecord, Record: &next, Was: c.record, Proof: proof}, format, args...)
 }
 
-// at returns the member with an ordinal. A member that was not observed neither answers nor is Silent.
+// at returns the member with an ordinal. For a member that was not observed, Answers and Silent are false.
 func (c *cluster) at(ordinal int) Member {
 	for _, m := range c.members {
 		if m.Ordinal == ordinal {
@@ -205,7 +206,7 @@ func (c *cluster) serve() *Decision {
 	return nil
 }
 
-// serveStep returns the order to serve. It has the recorded number of acknowledgements, and the members that the
+// serveStep returns the order to serve. It contains the recorded number of acknowledgements, and the members that the
 // primary must refuse.
 func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 	step := c.order(ActionServe, p)
@@ -220,9 +221,9 @@ func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 // version with the order to renew a relay log.
 const personalOrders, renewOrders = 2, 3
 
-// servers returns the servers that a primary admits, each with its password, by the ordinals of their members. Per
-// member, only one server is admitted: the voter, or else the present server. So a former server that still runs is
-// refused, and a voter that does not answer keeps its password.
+// servers returns the servers that the primary admits with separate passwords, by the ordinals of their members. For
+// each member, the primary admits only one server: the recorded voter, or else the present server. So it refuses a
+// former server that still runs, and a voter that does not answer keeps its password.
 func (c *cluster) servers(p Member, cut []int) map[int]string {
 	all := map[int]string{}
 	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
@@ -320,7 +321,7 @@ func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 	}
 	step := c.order(ActionFollow, m)
 	step.Source, step.Acknowledge, step.Personal = c.record.Primary, acknowledge, isPersonal
-	if !follows { // the proof is only for a member that does not receive, because others are hardly ever drained; the agent stops the receiver first
+	if !follows { // a member that already receives gets no proof, because it has hardly ever applied everything; its agent stops the receiver first
 		step.Proof = []Proof{{Member: m, Fact: FactDrained}}
 	}
 	return c.do(StateJoining, step, "member %d follows member %d", m.Ordinal, c.record.Primary.Ordinal)

@@ -5,14 +5,14 @@
 //
 //	Want, Observation -> Decide -> Model (the state, for users) and at most one Step
 //
-// The operator runs the step, and then observes everything again. A step has the facts on which its decision depends. The executor reads
-// these facts again directly before the side effect.
+// The operator runs the step, and then observes everything again. A step contains the facts on which its decision depends. The executor
+// reads these facts again directly before the side effect.
 //
 // # Record
 //
-// One Record, outside of the members, names the primary. Each write of the record has the resourceVersion that was read, so one of two
-// concurrent writers fails. Its Revision increases with each write. Members store the highest revision that they have received, and refuse
-// orders with an older revision, so a delayed order has no effect.
+// One Record, outside of the members, names the primary. Each write of the record sends the resourceVersion that its writer has read, so
+// one of two concurrent writers fails. Its Revision increases with each write. Members store the highest revision that they have received,
+// and refuse orders with an older revision, so a delayed order has no effect.
 //
 // # Invariants
 //

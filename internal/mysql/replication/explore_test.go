@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// exploration visits the states of a world, nearest first. It looks for lost transactions.
+// exploration visits the states of a world, those with the fewest changes first. It looks for lost transactions.
 type exploration struct {
 	decide Decider
 	see    func(*Observation) // changes the observation for a negative control
@@ -26,7 +26,7 @@ type exploration struct {
 	number []int32
 	epochs uint8
 	harm   []string
-	rests  int32 // number of states between checks that the world recovers without further faults
+	rests  int32 // the check that a state recovers without further faults runs on every rests-th state
 }
 
 // Decider is Decide, or a negative control.
@@ -220,7 +220,7 @@ func TestExplore(t *testing.T) {
 	t.Parallel()
 	fresh := world{left: budget{crashes: 1, stale: 1, losses: 1, writes: 1}}
 	most := 40_000
-	if testing.Short() { // the gate explores the nearest states
+	if testing.Short() { // the short form (make test) explores only the nearest states
 		most = 8_000
 	}
 	begins := map[string]world{

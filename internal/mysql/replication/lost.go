@@ -51,7 +51,7 @@ func (c *cluster) lost(format string, args ...any) *Decision {
 	return d
 }
 
-// copiesLeft returns the members with data that can become the primary by a consent.
+// copiesLeft returns the members with data that can become the primary if a user consents.
 func (c *cluster) copiesLeft() (left []Member) {
 	for _, m := range c.members {
 		if m.usable() && m.Role != RolePrimary {
@@ -72,7 +72,7 @@ func mostComplete(members []Member) *Member {
 }
 
 // choose continues with the copy that the user's token names. Without a token, it adds a note for each copy. The note
-// has the transactions that only this copy has, those that it lacks, and the token.
+// lists the transactions that only this copy has, those that it lacks, and the token.
 func (c *cluster) choose(left []Member) *Decision {
 	for _, id := range c.record.Voters {
 		if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {

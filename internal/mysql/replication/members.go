@@ -150,16 +150,16 @@ func (c *cluster) waitsForCopy(p Member) *Decision {
 }
 
 // isErrant reports whether a member has transactions that the primary lacks. Transactions that the primary's own server
-// has written do not count, because the primary may not have shown them yet.
+// has written do not count, because the primary's answer may not show them yet.
 func isErrant(m, primary Member) bool {
 	others := maps.Clone(m.Received)
 	maps.DeleteFunc(others, func(source string, _ []interval) bool { return isFrom(source, primary.Server) })
 	return !primary.Executed.Contains(others)
 }
 
-// cannotFollow reports whether a member can never get all missing transactions from the primary. There are two cases:
-// the member is not connected, and the primary has removed missing transactions from its logs; or the member's own server
-// has written missing transactions, which a replica skips.
+// cannotFollow reports whether a member can never get all missing transactions from the primary, in two cases. (1) The
+// member is not connected, and the primary has removed some of them from its logs. (2) The member's own server has
+// written some of them, and a replica skips those.
 func (c *cluster) cannotFollow(m, primary Member) bool {
 	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
 }

@@ -45,8 +45,8 @@ func (c *cluster) switching() *Decision {
 	return c.quorumLost(needed)
 }
 
-// keep records the promised epoch for the present primary, which answers and has all acknowledged transactions. The
-// members that have promised this epoch refuse only orders of older epochs.
+// keep records the promised epoch for the present primary, which answers and has all acknowledged transactions. Then
+// members that have promised this epoch follow the primary again, because they refuse only orders of older epochs.
 func (c *cluster) keep(p Member, epoch int64) *Decision {
 	next := c.record.next()
 	next.Epoch = epoch
@@ -69,7 +69,7 @@ func (c *cluster) handsOver(p Member, epoch int64) bool {
 }
 
 // switchover starts a planned change of the primary: the primary ends its epoch for the wanted member (target). Before
-// that, all voters must be well, and the wanted member must have caught up.
+// that, all voters must be healthy, and the wanted member must have caught up.
 func (c *cluster) switchover() *Decision {
 	p, answers := c.primary()
 	ordinal, isWanted := c.target()
@@ -171,8 +171,8 @@ func (c *cluster) primaryLost() *Decision {
 }
 
 // ahead returns a voter that has transactions of the primary's server which the primary itself lacks after a start.
-// They prove that storage has reset the primary's volume to an older state. The voters have all acknowledged
-// transactions that the volume lacks.
+// Such transactions prove that storage has reset the primary's volume to an older state. Any acknowledged transaction
+// that the volume lacks is on the voters.
 func (c *cluster) ahead(p Member) *Member {
 	if p.Role != RoleNone || p.Identity != c.record.Primary || !p.usable() {
 		return nil

@@ -142,12 +142,13 @@ type Member struct {
 	Executed, Received GTIDs
 
 	// Fields of a primary. Writable reports whether it accepts writes. Purged are the transactions that its logs no
-	// longer have. Epoch is its epoch. Demands is the number of acknowledgements that it demands. Cut are the ordinals
-	// whose connections it refuses. Servers are the servers that have a separate password, by the ordinals of their
-	// members. End is the end of its binary log, and CutEnd was the end when it last refused a connection. Waiting is
-	// the number of sessions that wait for an acknowledgement, or 0 if a transaction was committed since the last
-	// query. Busy reports whether such a commit happened while sessions wait: the next query may show transactions that
-	// members have already. Blocked reports whether sessions have waited for five seconds.
+	// longer contain. Epoch is its epoch. Demands is the number of acknowledgements that it demands. Cut are the
+	// ordinals whose connections it refuses. Servers are the servers that have a separate password, by the ordinals of
+	// their members. End is the end of its binary log, and CutEnd was the end when it last refused a connection.
+	// Waiting is the number of sessions that wait for an acknowledgement, or 0 if a transaction was committed since the
+	// last query. Busy reports whether such a commit happened while sessions wait: members may already have
+	// transactions that only the next query of the primary shows. Blocked reports whether sessions have waited for five
+	// seconds.
 	Writable bool
 	Purged   GTIDs
 	Epoch    int64
@@ -186,8 +187,8 @@ func (m Member) hasNoData() bool {
 	return m.Answers && (m.Volume == VolumeEmpty || m.Volume == VolumeLost)
 }
 
-// hasOther reports whether a member answers, and certainly does not have the data of an identity. If the answer has no
-// volume, the agent could not read the volume, so nothing is certain.
+// hasOther reports whether a member answers, and certainly does not have the data of an identity. If the answer does
+// not state the volume, the agent could not read it, so nothing is certain.
 func (m Member) hasOther(id Identity) bool {
 	return m.hasNoData() || m.Answers && m.Volume == VolumeOwn && m.Server != "" && m.Identity != id
 }
@@ -196,7 +197,7 @@ func (m Member) hasOther(id Identity) bool {
 // received.
 func (m Member) isDamaged() bool { return m.Bad && m.Damage != "" }
 
-// drained reports whether the relay log is applied.
+// drained reports whether the member has applied its whole relay log.
 func (m Member) drained() bool { return m.Executed.Contains(m.Received) }
 
 // WhenAlone selects the behaviour of a primary without a copy.

@@ -73,12 +73,12 @@ const (
 	FactDrained  Fact = "Drained"  // it applied all that it received
 	FactHasLog   Fact = "HasLog"   // it has the primary's log up to Position, and is connected
 	FactCut      Fact = "Cut"      // the primary refuses connections as observed
-	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
+	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as many acknowledgements as observed
 	FactSilent   Fact = "Silent"   // it does not answer, or its data is lost
 	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
 	FactBehind   Fact = "Behind"   // it has no transaction that the primary lacks, and can never get all transactions from the primary
 	FactDamaged  Fact = "Damaged"  // it can never apply the transactions that it received, and the primary has all of these
-	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
+	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary itself lacks, and the primary does not serve
 )
 
 // State is the state of the database.

@@ -19,8 +19,8 @@ type teller struct {
 	harm   string
 }
 
-// passes runs the operator and the agents until nothing changes any more. Clients write nothing, and no fault ends.
-// Changes whose names begin with one of the words in without do not happen.
+// passes runs the operator and the agents until nothing changes any more. Clients write nothing, and no fault ends. It
+// skips changes whose names begin with a text in without.
 func (s *teller) passes(without ...string) State {
 	s.Helper()
 	for range 400 {
@@ -83,7 +83,7 @@ func (s *teller) judge(harm string) {
 	}
 }
 
-// onePromise promotes a member after one promise of two.
+// onePromise promotes a member after only one of the two required promises.
 func onePromise(want Want, o Observation) Decision {
 	d := Decide(want, o)
 	if d.Model.State != StateSwitching && d.Model.State != StateQuorumLost || d.Step != nil && d.Step.Action == ActionRecord {

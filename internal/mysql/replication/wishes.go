@@ -29,8 +29,8 @@ func (m Member) cannotStart() bool {
 	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
 }
 
-// mostVoters returns the maximum number of voters. If neither the primary nor a voter is a wanted member, it
-// allows one more voter, because the primary's role can move only to a voter that is a wanted member.
+// mostVoters returns the maximum number of voters. If neither the primary nor a voter is a wanted member, the maximum
+// is one more than the present number, because the primary's role can move only to a voter that is a wanted member.
 func (c *cluster) mostVoters(p Member) int {
 	stays := func(id Identity) bool { return id.Ordinal < c.want.Replicas }
 	switch {
@@ -61,8 +61,8 @@ func (c *cluster) leaving() []Identity {
 	return surplus
 }
 
-// nextToRoll returns the outdated member to restart next, or nil if another replica is not well or settled. Members
-// that are not voters come before voters. It never returns the primary.
+// nextToRoll returns the outdated member to restart next, or nil if another replica is not healthy or another pod is
+// not settled. Members that are not voters come before voters. It never returns the primary.
 func (c *cluster) nextToRoll() *Member {
 	var next *Member
 	for _, isVoter := range []bool{false, true} {

@@ -20,8 +20,8 @@ const (
 
 var errRefused = errors.New("refused")
 
-// mMember is a member with its agent. Transactions are bits. written has the transactions in the binary log. received
-// has the transactions in the binary log and in the relay log. restart keeps only the persistent fields.
+// mMember is a member with its agent. Transactions are bits. written holds the transactions in the binary log. received
+// holds those in the binary log and in the relay log. restart keeps only the persistent fields.
 type mMember struct {
 	up                         bool
 	outdated                   bool
@@ -96,7 +96,7 @@ type world struct {
 	held    mStep
 	to      uint8  // the member that the user wants as the primary, plus 1; 0: none
 	wants   uint8  // number of members in the spec; 0: all
-	late    string // an invariant that a step has violated, because it led to an acknowledgement
+	late    string // an invariant that a step has violated by causing an acknowledgement
 	left    budget
 }
 
@@ -104,7 +104,7 @@ func link(a, b int) uint8 { return 1 << (a + b - 1) } // 0-1: 1, 0-2: 2, 1-2: 4
 
 func (w *world) linked(a, b int) bool { return w.links&link(a, b) == 0 }
 
-// pods returns the number of pods that exist at rest.
+// pods returns the number of pods that exist when no step is left.
 func (w *world) pods() int {
 	pods := int(w.wants)
 	if pods == 0 || !w.record.formed {

@@ -72,14 +72,14 @@ return answer`
 
 // moveBack undoes started moves: it moves the target's keys of the slots back to their owner, and closes the slots.
 //
-// MIGRATE cannot do that: the owner redirects requests for keys that it lacks to the target (ASK), so it accepts no
-// such key. A client that was redirected just before a key goes back must not create that key at the target again. So
+// MIGRATE cannot do that: the owner redirects requests for missing keys to the target (ASK), so it would accept none of
+// these keys. A client that was redirected just before a key goes back must not create that key at the target again. So
 // the target closes the slot when it returns its keys. Until the owner has also closed the slot, clients are
 // redirected, and no client reads or writes a copy.
 //
 // The mark at the owner shows how far a move back has come, so that the next operator finishes it:
 //
-//	migrating to the target  only the target has its keys: they go back, or the move is continued
+//	migrating to the target  the target's keys exist only there: they go back, or the move is continued
 //	migrating to the owner   the owner has all keys, and clients may have deleted some: the target's copies are deleted
 //	none                     no other node has a key of the slot
 func (t *executor) moveBack(ctx context.Context) error {

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// failover sends CLUSTER FAILOVER to a replica. On return, the failover is accepted but not completed.
+// failover sends CLUSTER FAILOVER to a replica. When failover returns, Redis has accepted the failover, but may not have completed it.
 func (t *executor) failover(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -135,7 +135,7 @@ func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 	return nil
 }
 
-// within proves that all keys of a node belong to the slots that it would own.
+// within proves that all keys of the replica belong to the slots that it would own as a master.
 func (t *executor) within(ctx context.Context, node *link, keys int64) error {
 	if len(t.Step.Proof.Within) == 0 {
 		return nil

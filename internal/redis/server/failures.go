@@ -15,14 +15,14 @@ import (
 )
 
 // A failed step is skipped for a delay, in which other steps are taken. The delay doubles with each consecutive
-// failure. The first failure causes a delay only if Redis refused a move of slots. Any other step is first retried once
+// failure. The first failure causes a delay only if a move of slots was refused. Any other step is first retried once
 // without a delay, because its preconditions may just have changed. A restart of the operator resets the delays.
 const (
 	moveAgain = 15 * time.Second
 	stepAgain = 2 * time.Second
 	lastAgain = 2 * time.Minute
 
-	// mostSlots limits the recorded slots with failed moves per pair of nodes. Above it the failure counts for the whole pair.
+	// mostSlots limits the recorded slots with failed moves per pair of nodes. Above this number, a failure counts for the whole pair.
 	mostSlots = 64
 )
 
@@ -46,7 +46,7 @@ var errNotDue = errors.New("not due")
 type moveError struct {
 	slot int  // wholeStep: no particular slot
 	full bool // the target accepts no keys at all
-	// first is the delay after the first failure.
+	// first is the delay before the first retry; 0: retry at once.
 	first time.Duration
 	err   error
 }
@@ -99,7 +99,7 @@ func (s *Servers) succeeded(on *peer, key failureKey, step topology.Step) {
 	})
 }
 
-// failed records a failure. first is the delay after the first failure.
+// failed records a failure. first is the delay before the first retry; 0: retry at once.
 func (s *Servers) failed(on *peer, key failureKey, first time.Duration, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,7 +108,7 @@ func (t *executor) replicate(ctx context.Context) error {
 	return err
 }
 
-// admitAlone enables replication from a master whose volume was put back, after the user has accepted the loss.
+// admitAlone enables replication from a master whose volume was reset to an earlier state, after the user has accepted the loss.
 func (t *executor) admitAlone(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node)
 	if err != nil {
@@ -167,8 +167,8 @@ func (l *link) replicationUser(ctx context.Context) (string, error) {
 	return pair[1], nil
 }
 
-// forget removes a node from the views of all other nodes at the same time. If one view still had the node, the other nodes would add it
-// again after a minute. So nothing is sent unless all nodes are reached.
+// forget removes a node from the views of all other nodes at the same time. If one view still contained the node, the other nodes would
+// add it again after a minute. So forget sends nothing unless it reaches all nodes.
 func (t *executor) forget(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {

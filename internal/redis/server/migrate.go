@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/database/steps"
 )
 
-// bytesAtOnce limits the bytes of one round of MIGRATE, if it has more than one key: both nodes serve no clients during a round.
+// bytesAtOnce limits the bytes of one round of MIGRATE, if the round moves more than one key: both nodes serve no clients during a round.
 const bytesAtOnce = 32 << 20
 
 // drain moves the keys of open slots in rounds. Each round moves at most Pipeline keys, of one slot or of several, and then reads the next
@@ -87,9 +87,9 @@ type parcel struct {
 	bytes int64
 }
 
-// pack groups keys into parcels that block no node for long. It returns an error with the key if a value is too large
-// to be moved: MIGRATE would block both nodes for longer than the node timeout, or the target would refuse the value on
-// each retry.
+// pack groups keys into parcels that block no node for long. It returns an error that names the key if a value is too
+// large to be moved: MIGRATE would block both nodes for longer than the node timeout, or the target would refuse the
+// value on each retry.
 func (m *mover) pack(ctx context.Context, on *link, slots []int, keys map[int][]any) ([]parcel, error) {
 	var commands []command
 	for _, slot := range slots {
@@ -255,8 +255,8 @@ func (m *mover) send(ctx context.Context, parcels []parcel) (busy []parcel, err 
 // lasting are error replies of a target that accepts no keys until a user acts.
 var lasting = []string{"MISCONF", "NOREPLICAS", "READONLY", "NOPERM", "NOAUTH", "WRONGPASS", "ERR max number of clients"}
 
-// refusal converts an error reply to MIGRATE into a moveError. The moveError has the delay before the next attempt, and
-// whether the target accepts no keys at all.
+// refusal converts an error reply to MIGRATE into a moveError. The moveError contains the delay before the first retry,
+// and whether the target accepts no keys at all.
 func refusal(slot int, target *link, err error) error {
 	const refused = "Target instance replied with error: "
 	_, answer, byTarget := strings.Cut(err.Error(), refused)

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// client runs acts right before the operator sends a pipeline: the nth pipeline that has a command beginning with word.
+// client calls acts right before the operator sends a certain pipeline: the nth one that contains a command beginning with word.
 type client struct {
 	word  string
 	nth   int

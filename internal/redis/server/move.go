@@ -34,7 +34,7 @@ type mover struct {
 	source, target *link
 	others         []*link // every other living master
 	until, hard    time.Time
-	largest        int64        // bytes of a value
+	largest        int64        // maximum size of a value, in bytes
 	resumed        map[int]bool // slots in which the target had keys before this step
 }
 
@@ -222,7 +222,7 @@ const (
 	slotMoved                     // the target owns it, in both views
 )
 
-// judge returns the progress of a slot's move. It refuses a state that no interrupted move leaves behind.
+// judge returns the progress of a slot's move. It returns an error if the state cannot result from an interrupted move.
 func (m *mover) judge(now *sight, slot int) (slotState, error) {
 	state, err := m.judgeSlot(now, slot)
 	if err != nil {

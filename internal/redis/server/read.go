@@ -25,14 +25,13 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// impatience divides the time limit for a node that did not answer in time before. So an unreachable cluster does not
-// block a worker of the operator for long. Each fifth read has the full time limit again.
+// impatience is the divisor of the time limit for a node that did not answer an earlier read in time. So an unreachable
+// cluster does not block a worker of the operator for long. Each fifth read has the full time limit again.
 const impatience = 4
 
-// Read fills in the fields of each node that come from its Redis: all fields from Reached on in topology.Node. It queries all nodes in
-// parallel, so that a silent node delays no other. It takes at most Options.ReadTimeout, or twice that while slots are open, because
-// Read then also counts the keys of these slots. settings names the configuration parameters to read. Connections to pods of the cluster that are not among nodes are
-// closed.
+// Read fills in the fields of each node that come from its Redis: all fields from Reached on in topology.Node. It queries all nodes in parallel, so
+// that a silent node delays no other. It takes at most Options.ReadTimeout, or twice that while slots are open, because Read then also counts the
+// keys of these slots. settings names the configuration parameters to read. Read closes connections to pods of the cluster that are not among nodes.
 func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes []topology.Node, settings []string) {
 	s.keep(cluster, nodes)
 	var all workers.Group
@@ -54,9 +53,9 @@ func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes
 	s.readSeen(ctx, cluster, access, nodes)
 }
 
-// readSeen queries every reached node for the marks of other volumes that it has noted, while a master has started
-// without a proof that its volume is the present one. Then readSeen queries these masters for the marks that they have made since their start.
-// In the other order, a note of a mark that was made in between would wrongly convict the volume.
+// readSeen reads marks if a master has started without a proof that its volume is in its latest state. It queries every reached node for the
+// marks of other volumes that the node has noted, and then these masters for the marks that they have made since their start. In the other
+// order, a node could note a mark that was made in between, and this note would wrongly prove that the volume is old.
 func (s *Servers) readSeen(ctx context.Context, cluster string, access Access, nodes []topology.Node) {
 	isDoubted := func(n topology.Node) bool { return n.Reached && n.Closed && !n.Used.IsZero() }
 	if !slices.ContainsFunc(nodes, isDoubted) {
@@ -66,7 +65,7 @@ func (s *Servers) readSeen(ctx context.Context, cluster string, access Access, n
 	defer cancel()
 	read := func(node *topology.Node, kind string) map[string]time.Time {
 		user, err := s.peer(cluster, access, node.UID, node.IP).client.Do(within, "ACL", "GETUSER", "d3os-marks").Slice()
-		if err != nil && !errors.Is(err, redis.Nil) { // a script without marks has not made the user
+		if err != nil && !errors.Is(err, redis.Nil) { // an older start.sh makes no marks, and no such user
 			node.Reached, node.Problem = false, err.Error()
 		}
 		return parseMarks(user, kind)
@@ -264,7 +263,7 @@ func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node
 	}
 	user, err := client.Do(ctx, "ACL", "GETUSER", named["masteruser"]).Slice()
 	if errors.Is(err, redis.Nil) {
-		return nil // the user is unknown here
+		return nil // this server has no such user
 	}
 	for i := 0; err == nil && i+1 < len(user); i += 2 {
 		if flags, ok := user[i+1].([]any); ok && user[i] == "flags" {
@@ -274,8 +273,8 @@ func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node
 	return err
 }
 
-// readMarks reads the notes that start.sh made about the volume: the size of kept files, and the last mark. The mark is
-// set only for a master that accepts no replica.
+// readMarks reads the notes that start.sh made about the volume: the size of kept files, and the last mark. readMarks
+// sets the mark only for a master that accepts no replica.
 func readMarks(text string, node *topology.Node) {
 	for mark := range strings.SplitSeq(text, "/") {
 		name, digits, _ := strings.Cut(mark, "=")

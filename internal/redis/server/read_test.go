@@ -85,8 +85,8 @@ func TestParseMarks(t *testing.T) {
 	}
 }
 
-// A master that has made marks since its start, and admits no replica, is compared with its present mark. Otherwise a note
-// of such a mark would convict the volume.
+// If a master admits no replica and has made marks since its start, notes of other nodes are compared with its latest
+// mark. Otherwise a note of this mark would wrongly prove that the volume is old.
 func TestMarksSinceTheStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)

@@ -111,7 +111,7 @@ func (r *rig) run(n *rigNode) {
 	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	assert.NilError(r, err)
 	defer func() { assert.NilError(r, log.Close()) }()
-	// The guard finds processes by their environment. A process title would overwrite the environment.
+	// r.guard finds processes by their environment, which a process title would overwrite.
 	argv := append([]string{r.program, "--set-proc-title", "no", "--bind", n.IP, "--port", fmt.Sprint(Port), "--dir", n.dir, "--save", "", "--appendonly", "yes",
 		"--cluster-enabled", "yes", "--cluster-announce-ip", n.IP, "--cluster-node-timeout", fmt.Sprint(r.wanted.NodeTimeout.Milliseconds())}, n.options...)
 	n.process, err = r.guard.Start(argv, nil, n.dir, log)
@@ -232,7 +232,7 @@ func (r *rig) Record(_ context.Context, record topology.Record) error {
 
 func (r *rig) DeletePod(context.Context, topology.Place) error { return errors.New("a pod is deleted") }
 
-// Held reports that the operator leads.
+// Held reports that the operator holds the lease.
 func (r *rig) Held() bool { return true }
 
 func (r *rig) take(step topology.Step) error {
@@ -280,7 +280,7 @@ func (r *rig) move(from, to *rigNode, mode string, slots ...int) topology.Step {
 	return step
 }
 
-// slotsOf returns names in different slots of a node.
+// slotsOf returns a function that returns, with each call, a tag of keys in another slot of a node.
 func (r *rig) slotsOf(n *rigNode) func() (tag string, slot int) {
 	next, used := 0, map[int]bool{}
 	return func() (string, int) {

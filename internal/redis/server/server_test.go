@@ -131,7 +131,7 @@ func TestEveryAction(t *testing.T) {
 	assert.ErrorContains(t, s.Take(t.Context(), Request{Step: topology.Step{Action: topology.ActionRecord}}), "no record")
 }
 
-// Valkey is refused by name. INFO shows which client requests a server refuses.
+// The operator refuses Valkey, and the error names it. INFO shows which client requests a server refuses.
 func TestInfoNamesWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	const well = "redis_version:7.0.15\r\nrole:master\r\nused_memory:200\r\nmaxmemory:%s\r\nmaxmemory_policy:%s\r\n%s"
@@ -152,7 +152,7 @@ func TestInfoNamesWhatIsRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "it is Valkey 8.1.1, which is not supported")
 }
 
-// answers serves an address where each command has one answer, or no answer. before runs before each answer.
+// answers runs a server that gives each command the same answer, or none. before runs before each answer.
 func answers(t *testing.T, ip, answer string, before func()) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("%s:%d", ip, Port))

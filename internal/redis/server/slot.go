@@ -50,7 +50,7 @@ func readCounts(slots []int, answers []*redis.Cmd) (map[int]int64, error) {
 	return found, nil
 }
 
-// holdsNone fails if a node holds keys of one of the slots.
+// holdsNone returns an error if a node holds keys of one of the slots.
 func (l *link) holdsNone(ctx context.Context, slots []int) error {
 	counts, err := l.counts(ctx, slots)
 	if err != nil {
@@ -148,7 +148,7 @@ func (t *executor) assignSlot(ctx context.Context) error {
 	return nil
 }
 
-// knowsAll fails if a node's view has a living master with slots that is not among the nodes of the step.
+// knowsAll returns an error if a node's view contains a living master with slots that is not among the nodes of the step.
 func (t *executor) knowsAll(view []topology.Entry, of topology.Place) error {
 	known := ids(append([]topology.Place{t.Step.Node, t.Step.Target}, t.Step.On...))
 	for _, entry := range view {

@@ -181,7 +181,7 @@ func (t *executor) prove(ctx context.Context, place topology.Place) (*link, erro
 	return l, nil
 }
 
-// proveAll proves several nodes in parallel. It fails unless all are proved.
+// proveAll proves several nodes in parallel. It returns an error unless all are proved.
 func (t *executor) proveAll(ctx context.Context, places ...topology.Place) ([]*link, error) {
 	links := make([]*link, len(places))
 	err := each(len(places), func(i int) (err error) {

@@ -116,7 +116,7 @@ func TestScaling(t *testing.T) {
 	})
 }
 
-// full has four shards without free memory. Three of the shards are wanted.
+// full makes a scene of four shards without free memory. The spec wants three shards.
 func full(evicts bool) edit {
 	return func(s *scene) {
 		*s = *settled(4)
@@ -189,7 +189,7 @@ func TestRolling(t *testing.T) {
 	})
 }
 
-// neverUp makes pods outdated pods whose containers never served.
+// neverUp makes pods outdated, and their containers have never served.
 func neverUp(pods ...string) edit {
 	return func(s *scene) {
 		lost(time.Hour, pods...)(s)

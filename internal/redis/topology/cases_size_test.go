@@ -72,7 +72,7 @@ func TestWithoutReplicas(t *testing.T) {
 }
 
 // A member that was reset for its removal has forgotten the other nodes, and refuses to name one of them as the owner
-// of a slot. So a move does not send it the new owner: otherwise each step would move a single slot.
+// of a slot. So a move does not send the new owner to this member: otherwise each step would move only one slot.
 func TestMoveAsksNoNodeThatWasReset(t *testing.T) {
 	t.Parallel()
 	s := &scene{}

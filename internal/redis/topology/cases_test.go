@@ -12,7 +12,7 @@ import (
 )
 
 // expectation describes the decision for a scene: the verdict, the phase ("" for any), the first step ("" for none), and a part of the
-// step's message or of the reason. The text of the step has the action, its mode, and for some steps the pod.
+// step's message or of the reason. The text of the step consists of the action, its mode, and for some steps the pod.
 type expectation struct {
 	name              string
 	verdict           Verdict
@@ -180,7 +180,7 @@ func closedSince(keys int64, used, seen time.Duration) edit {
 	}
 }
 
-// sawMark notes a mark of a pod's volume on another pod. since is the time since that mark; 0 makes no note.
+// sawMark notes a mark of a pod's volume on another pod. since is the time since that mark; 0: the pod has noted no mark.
 func sawMark(pod, of string, since time.Duration) edit {
 	return on(pod, func(n *Node) {
 		if n.Seen = nil; since > 0 {
@@ -226,17 +226,17 @@ func foreign(s *scene) {
 	unknown("a-1-1")(s)
 }
 
-// even has slots of which no two are adjacent.
+// even is a set of slots of which no two are adjacent.
 var even = NewSlotSet(Range{0, 0}, Range{2, 2}, Range{4, 4}, Range{6, 6}, Range{8, 8}, Range{10, 10}, Range{12, 12}, Range{14, 14}, Range{16, 16}, Range{18, 18}, Range{20, 20})
 
-// ranges loses a shard that owns slots in two ranges.
+// ranges makes a scene in which a shard with two ranges of slots is lost.
 func ranges(s *scene) {
 	s.give("a-0-0", SlotSet{{0, 5460}, {6001, 6999}})
 	s.give("a-1-0", SlotSet{{5461, 6000}, {7000, 10921}})
 	lost(time.Hour, "a-1-0", "a-1-1")(s)
 }
 
-// givenUp restarts a-1-1 with old data, after the node was given up and forgotten.
+// givenUp restarts a-1-1 with old data, after a user gave up the node's data and all members forgot the node.
 func givenUp(s *scene) {
 	const id = "dddddddddddddddddddddddddddddddddddddddd"
 	unknown("a-1-1")(s)

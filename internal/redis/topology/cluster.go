@@ -148,9 +148,9 @@ func (c *cluster) unseen(x *Node, passes func(e *Entry, y *Node) bool) []*Node {
 	return rest
 }
 
-// belongs reports whether a reached node is part of this cluster. The record decides. If the record does not have the
-// node yet, the node belongs if a recorded node has it in its view. While the record is empty, or pods get a backup,
-// every node belongs.
+// belongs reports whether a reached node is part of this cluster. The record decides. If the record does not contain
+// the node yet, the node belongs if the view of a recorded node contains it. While the record is empty, or pods get a
+// backup, every node belongs.
 func (c *cluster) belongs(n *Node) bool {
 	if c.isReplaced(n) {
 		return false
@@ -166,7 +166,7 @@ func (c *cluster) belongs(n *Node) bool {
 	return false
 }
 
-// isReplaced reports whether a node was given up and claims slots that a recorded node owns.
+// isReplaced reports whether a user gave up a node's data, and the node claims slots that a recorded node owns.
 func (c *cluster) isReplaced(n *Node) bool {
 	return slices.Contains(c.record.GivenUp, n.ID) && slices.ContainsFunc(c.nodes, func(other *Node) bool {
 		return other.Reached && other.ID != n.ID && c.podOf[other.ID] != "" && len(other.self().Owned.Intersect(n.self().Owned)) > 0
@@ -349,7 +349,7 @@ func (n *Node) sees(id string) *Entry {
 	return nil
 }
 
-// blank reports whether a node never belonged to a cluster: its view has only the node itself, and it has no slots and no keys.
+// blank reports whether a node never belonged to a cluster: its view contains only the node itself, and it has no slots and no keys.
 func (n *Node) blank() bool {
 	return len(n.View) == 1 && len(n.self().Owned) == 0 && n.Keys == 0 && n.self().Master
 }

@@ -140,8 +140,8 @@ func (c *cluster) mayReturn() bool {
 }
 
 // acceptedDone removes two things from the record: accepted slots that are owned again, and consents that are no longer
-// in the annotation. It also marks consents that name nothing lost as used: a consent covers only losses that exist
-// when the user gives it.
+// in the annotation. It also marks a consent as used if it names no loss: a consent covers only losses that exist when
+// the user gives it.
 func (c *cluster) acceptedDone() []Step {
 	record := c.copyRecord()
 	record.Accepted = record.Accepted.Intersect(c.unowned)

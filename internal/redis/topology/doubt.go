@@ -22,7 +22,8 @@ import (
 //   - the master has keys, and the holder has noted a mark of the master's volume;
 //   - the master has at least as many keys, because a restart on its own volume keeps the keys.
 //
-// The last two prove nothing if another node has received a newer epoch, or has noted a later mark of the volume. All conditions except the first need an answer of the holder.
+// The last two conditions prove nothing if another node has received a newer epoch, or has noted a later mark of the volume. All conditions
+// except the first need an answer of the holder.
 func (c *cluster) continues(master, holder *Node) bool {
 	if !c.record.Formed || c.isUnbroken(master) {
 		return true
@@ -40,10 +41,10 @@ func (c *cluster) continues(master, holder *Node) bool {
 	return master.Keys >= holder.Keys || master.Keys > 0 && !master.Used.IsZero() && !holder.Seen[master.ID].IsZero()
 }
 
-// witness returns a member that has noted a mark of a master's volume that the volume does not have, or nil. Such a note
-// proves that storage has reset the volume to an earlier state: a master shows a mark after its disk has it (alive.sh). The
-// member is the replica, or another master. For a master from which replicas have copied since its start, witness
-// returns nil, because nothing can be proved then.
+// witness returns the member that has noted the latest mark of a master's volume, if that mark is later than the volume's
+// own last mark; otherwise nil. Such a note proves that storage has reset the volume to an earlier state: a master shows a
+// mark only after its disk has it (alive.sh). The member is the replica, or another master. For a master from which
+// replicas have copied since its start, witness returns nil, because a note proves nothing then.
 func (c *cluster) witness(master *Node) (latest *Node) {
 	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
 		return nil
@@ -60,14 +61,14 @@ func (c *cluster) witness(master *Node) (latest *Node) {
 // Servers make and note marks every ten seconds. start.sh has the same value.
 const lastMarks = 30 * time.Second
 
-// wasLinked reports whether a node has noted one of the last marks of a master's volume: no other node has a later one.
+// wasLinked reports whether a node was linked to a master until the master's end: it has noted one of the last marks of the master's volume.
 func wasLinked(n, master *Node) bool {
 	seen := n.Seen[master.ID]
 	return n.Reached && !seen.IsZero() && master.Used.Sub(seen).Abs() <= lastMarks
 }
 
-// isPast reports whether the volume of a master was reset, and no other node has the data of its shard: a node of
-// another shard has noted a later mark. It describes this fact and the options of the user.
+// isPast describes a master whose volume was reset, and the options of the user. It returns "" if no later mark proves
+// a reset, or if another node of the shard may have the data.
 func (c *cluster) isPast(master *Node) string {
 	witness := c.witness(master)
 	if witness == nil {

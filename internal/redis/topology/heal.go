@@ -146,7 +146,7 @@ func (c *cluster) links() []Step {
 // agree corrects views that gossip may not correct. A node that missed a move keeps the former owner of a slot in its
 // view. Gossip corrects that view if the new owner has a higher config epoch. In redis 7.0.15 (tested), but not in
 // older versions, it is also enough that the former owner no longer claims the slot. So agree lets the new owner take
-// the highest epoch. Both owners were reached, and each confirms the owner in its own line.
+// the highest epoch. It does so only if both owners were reached, and the own line of each confirms the new owner.
 func (c *cluster) agree() (steps []Step) {
 	if len(c.disputed) > 0 || c.unacquainted() != "" {
 		return nil

@@ -48,7 +48,7 @@ func recordStep(r *Record, format string, args ...any) Step {
 	return Step{Action: ActionRecord, Record: r, Message: fmt.Sprintf(format, args...)}
 }
 
-// joinable reports whether a reached pod may become a member: it is empty, owns no slots, and its view has only members.
+// joinable reports whether a reached pod may become a member: it is empty, owns no slots, and its view contains only members.
 func (c *cluster) joinable(n *Node) bool {
 	self := n.self()
 	if !self.Master || len(self.Owned) > 0 || n.Keys > 0 {
@@ -70,8 +70,8 @@ func (c *cluster) join() []Step {
 		if !n.Reached || n.Terminating || c.record.Nodes[n.Pod] == n.ID || !c.member(n) && (!c.needs(n) || !c.joinable(n)) {
 			continue
 		}
-		// An outdated view may still have a node that was removed and forgotten. That node then counts as a member, but
-		// is not recorded again.
+		// An outdated view may still contain a node that was removed and forgotten. That node then counts as a member,
+		// but is not recorded again.
 		if c.member(n) && !c.wants(n) && c.podOf[n.ID] == "" && len(c.record.Nodes) > 0 {
 			continue
 		}

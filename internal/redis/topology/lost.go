@@ -73,7 +73,7 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 	return steps
 }
 
-// usedConsents marks consents that name a member whose data is not in doubt as used, so that they cover no later loss.
+// usedConsents marks a consent as used if it names a member whose data is not in doubt, so that the consent covers no later loss.
 func (c *cluster) usedConsents() []Step {
 	record := c.copyRecord()
 	for _, value := range c.wanted.Consent {
@@ -87,7 +87,7 @@ func (c *cluster) usedConsents() []Step {
 	return []Step{recordStep(record, "record which values of accept-data-loss were used")}
 }
 
-// mostGivenUp limits the number of recorded nodes that were given up.
+// mostGivenUp limits the number of ids in Record.GivenUp.
 const mostGivenUp = 64
 
 // isFresh reports whether the annotation has a value that was not used yet.
@@ -130,9 +130,9 @@ func (c *cluster) isPending(value string) bool {
 	return len(set.Intersect(lost)) > 0
 }
 
-// receiverOfLost returns the master that gets lost slots, and these slots. It prefers the master with the fewest slots.
-// A shard that is being removed is chosen only if no other shard can be chosen. A master gets only slots without an owner in its own
-// view, because that view may be outdated.
+// receiverOfLost returns the master that gets lost slots, and these slots. It prefers the master with the fewest slots. A shard that
+// is being removed is chosen only if no other shard can be chosen. A master gets only slots without an owner in its own view,
+// because Redis refuses the others.
 func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	for _, s := range c.shards {
 		if s.master == nil || best != nil && s.ordinal >= len(c.wanted.Shards) {
@@ -149,7 +149,7 @@ func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	return best, slots
 }
 
-// knowing returns the members whose views have a node.
+// knowing returns the members whose views contain a node.
 func (c *cluster) knowing(id string) []*Node {
 	var all []*Node
 	if c.byID[id] == nil {
@@ -229,9 +229,9 @@ func (c *cluster) resetStale(n *Node) []Step {
 }
 
 // outsiders handles reached pods outside the cluster whose node has keys, or other nodes in its view. Such a node was
-// removed while it was down, or was given up, or its volume belongs to another cluster. outsiders resets a node without
-// keys, and a replica of a member, because the replica's keys are copies. outsiders empties any other node only with a
-// user's consent.
+// removed while it was down, or a user gave up its data, or its volume belongs to another cluster. outsiders resets a
+// node without keys, and a replica of a member, because the replica's keys are copies. outsiders empties any other node
+// only with a user's consent.
 func (c *cluster) outsiders() (steps []Step) {
 	for _, n := range c.nodes {
 		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {

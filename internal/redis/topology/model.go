@@ -50,7 +50,7 @@ type Model struct {
 	Reason string
 	// Failing holds the causes of steps that keep failing. Such steps are skipped for a while, and other steps are taken.
 	Failing []string
-	// Shards by ordinal.
+	// Shards are sorted by ordinal.
 	Shards []Shard
 	// Served is the number of slots that a living master serves in the views of all reached nodes.
 	Served int

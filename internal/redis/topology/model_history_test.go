@@ -15,7 +15,7 @@ import (
 )
 
 // ledger stores the values that clients could read some seconds before each fault. After the fault, the cluster must
-// still have these values, and keys that were deleted before it must stay deleted.
+// still have these values, and keys that were deleted before the fault must stay deleted.
 type ledger struct {
 	*run
 	past []map[int]int // by second
@@ -25,14 +25,14 @@ type ledger struct {
 	safe       map[int]int
 }
 
-// note adds the acknowledged writes of now to past, which covers the last seconds.
+// note adds the present acknowledged writes to past, which covers the last seconds.
 func (l *ledger) note() {
 	if l.past = append(l.past, maps.Clone(l.acked)); len(l.past) > 6 {
 		l.past = l.past[1:]
 	}
 }
 
-// work runs passes of the operator for d, with concurrent clients.
+// work runs passes of the operator for the time d, with concurrent clients.
 func (l *ledger) work(d time.Duration) {
 	for until := l.now + d; l.now < until; {
 		l.onePass()
@@ -78,8 +78,9 @@ func (l *ledger) fault() {
 	})
 }
 
-// inject injects a fault that keeps all volumes. The values that clients could read some seconds before must survive
-// it. inject returns false, and injects no fault, unless the shard has a running master and a running replica.
+// inject injects a fault after which at least one volume of each shard still has the shard's data. The values that
+// clients could read some seconds before the fault must survive it. inject returns false, and injects no fault, unless
+// the shard has a running master and a running replica.
 func (l *ledger) inject(shard int, draw func() int) bool {
 	if len(l.past) > 0 {
 		l.safe = l.past[0]
@@ -252,7 +253,7 @@ func (l *ledger) parkCutOff(replica *pod) {
 	}
 	for end := l.now + 10*time.Minute; ; {
 		m := l.onePass().Model
-		if m.Settled && m.Phase == PhaseParked || strings.Contains(m.Reason, "accept-data-loss") { // data in doubt is not parked
+		if m.Settled && m.Phase == PhaseParked || strings.Contains(m.Reason, "accept-data-loss") { // a cluster whose data is in doubt is not parked
 			break
 		}
 		if l.now > end {
@@ -319,7 +320,7 @@ func (l *ledger) empty(s *server) {
 	s.queueUntil = l.now + 30*time.Second
 }
 
-// A fault that keeps all volumes loses no write that was acknowledged some seconds before it.
+// If at least one volume of each shard keeps the shard's data, a fault loses no write that was acknowledged some seconds before it.
 func TestModelHistory(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -333,8 +334,8 @@ func TestModelHistory(t *testing.T) {
 }
 
 // All pods restart after storage has reset the volume of one master by seconds or minutes, with an earlier config epoch
-// or the same one. The replica keeps the newer data, and the shard waits for a user's decision. A master and a replica
-// write a mark and a note every ten seconds, so 20 seconds are detected at any moment.
+// or the same one. The replica keeps the newer data, and the shard waits for a user's decision. Every ten seconds, the
+// master writes a mark and its replica notes it, so a reset by 20 seconds is always detected.
 func TestModelVolumeOfThePast(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
@@ -414,7 +415,7 @@ func TestModelVolumeOfThePastAlone(t *testing.T) {
 				l.work(time.Minute)
 				m := l.last.Model
 				assert.Assert(t, strings.Contains(m.Reason, fmt.Sprintf("accept-data-loss: %q", past.id)), m.Reason)
-				if !past.up { // another master had started before it, and had its mark
+				if !past.up { // another master had started earlier, and had noted a later mark
 					assert.Equal(t, m.Verdict, Returning, m.Reason)
 					return
 				}
@@ -531,7 +532,7 @@ func (l *ledger) mend() {
 	}
 }
 
-// onlyPairs replaces the seed of a proof that no single fault needs, because other proofs detect the same losses.
+// onlyPairs, in place of a seed, marks a proof that no single fault needs, because other proofs prevent the same losses.
 const onlyPairs = 1 << 32
 
 // proofs are the checks of the operator and of start.sh that prevent losses. "user" and "history" are disabled
@@ -540,7 +541,7 @@ const onlyPairs = 1 << 32
 var proofs = []struct {
 	proof string
 	kinds []int  // kinds of faults that need the proof
-	seed  uint64 // the first seed with a loss
+	seed  uint64 // where the search starts for a seed that loses data without the proof
 	what  string
 }{
 	{"user", []int{6}, onlyPairs, "a replication user for each shard: otherwise a replica copies from a foreign node at its master's address"},

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Each kind of fault is combined with each kind. The second fault occurs before the first is repaired. Writes that were
-// acknowledged before the first fault survive. Either the cluster has them at the end, or it waits, names the consent
-// that it needs, and keeps the data that the volumes had after the second fault. The gate runs a tenth of the pairs.
+// The test combines each kind of fault with each kind, also with itself. The second fault occurs before the first is
+// repaired. Writes that were acknowledged before the first fault survive. Either the cluster serves them at the end, or
+// it waits, names the consent that it needs, and keeps the data that the volumes had after the second fault. The short
+// form (make test) runs a tenth of the pairs.
 func TestModelPairs(t *testing.T) {
 	t.Parallel()
 	for first := range faultKinds {

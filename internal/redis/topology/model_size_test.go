@@ -50,8 +50,8 @@ func (r *run) untilParked() {
 	r.t.Fatalf("not parked: %s, %s, steps %v", r.last.Model.Verdict, r.last.Model.Reason, r.last.Steps)
 }
 
-// A cluster that is parked in the middle of any change starts again with all its data. That holds if the operator
-// crashes at any command, and if the cluster has another size afterwards.
+// A cluster that is parked in the middle of any change starts again with all its data. That also holds if the operator
+// crashes at any command, or if the cluster starts with another size.
 func TestModelParks(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 6) {

@@ -51,8 +51,8 @@ type Node struct {
 	// NotStarted is the container's reason for not starting on its volume: a damaged file, or the volume of another node.
 	NotStarted string
 
-	// Locked reports whether Redis refuses the password that other nodes accept and with which a new pod would start: the Secret had
-	// another password when this pod started.
+	// Locked reports whether Redis refuses the password in the Secret, because the Secret had another one when this pod started.
+	// Other nodes accept the password, and a new pod would start with it.
 	Locked bool
 
 	// Failures are steps on this node that failed and are not due for a retry yet.
@@ -60,8 +60,8 @@ type Node struct {
 	// Sent holds, for each action with an interval, the time since its last step was sent to this node.
 	Sent map[Action]time.Duration
 
-	// Reached reports whether Redis answered all queries. If false, the fields below are unknown, and Problem has the cause: connection
-	// refused, no answer within 2s, wrong password, loading its data.
+	// Reached reports whether Redis answered all queries. If false, the fields below are unknown, and Problem names the cause:
+	// connection refused, no answer within 2s, wrong password, loading its data.
 	Reached bool
 	Problem string
 	// Loading reports whether Redis answered that it is still reading its data. In that case, Reached is false.
@@ -82,10 +82,10 @@ type Node struct {
 	Refuses string
 	// Closed reports whether this master accepts no replica: the user with which replicas copy is disabled. It is
 	// disabled on a new node, on a node that restarted without slots before it had learned of its replicas, and on a
-	// node whose volume storage may have reset.
+	// node whose volume may have been reset by storage.
 	Closed bool
-	// Used is the last mark of the volume of a closed master: the mark before its server started, or a later mark that the
-	// server has made since. A mark is a time of the node's clock, and only grows. It is zero if another node proved at the start that storage has not reset the volume.
+	// Used is the last mark of the volume of a closed master: the mark before its server started, or a later mark that the server has made since. A
+	// mark is a time of the node's clock, and only grows. Used is zero if another node proved at the start that storage has not reset the volume.
 	Used time.Time
 	// Seen holds the marks of other volumes that this node has noted, by node id. It is read only while a master has a
 	// mark in Used.
@@ -205,7 +205,7 @@ type Record struct {
 	Accepted SlotSet `json:"accepted,omitempty"`
 }
 
-// Table holds the targets of AssignReceive. It is made once per generation and then followed.
+// Table holds the targets of AssignReceive. Decide makes it once per generation, and then follows it.
 type Table struct {
 	Generation int64           `json:"generation"`
 	Targets    map[int]SlotSet `json:"targets"` // shard ordinal -> the slots it receives

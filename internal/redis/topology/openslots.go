@@ -88,7 +88,7 @@ func (c *cluster) openSlots() []Step {
 	return first
 }
 
-// sameButSlots reports whether two steps differ in their slots only.
+// sameButSlots reports whether two steps differ only in their slots.
 func sameButSlots(a, b Step) bool {
 	return a.Action == b.Action && a.Mode == b.Mode && a.ID == b.ID && a.Node == b.Node && a.Target == b.Target
 }
@@ -214,7 +214,7 @@ func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
 			return s.master, true
 		}
 		if len(o.importing) == 0 {
-			// No view has the named node any more. Its keys, if any, are lost.
+			// No view contains the named node any more. Its keys, if any, are lost.
 			if c.fateOf(named) == gone && c.shardOf(named) == nil {
 				return c.anyOther(o.owner), true
 			}
@@ -229,7 +229,7 @@ func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
 	return target, moving
 }
 
-// anyOther returns any master other than the owner. It replaces the permanently lost node in the owner's mark.
+// anyOther returns any master other than the owner. That master replaces the permanently lost node in the owner's mark.
 func (c *cluster) anyOther(than *Node) *Node {
 	for _, n := range c.masters() {
 		if n != than {

@@ -23,7 +23,7 @@ func (c *cluster) nodeTimeout() time.Duration {
 //   - Normally a majority of masters elects a replica. The operator waits for the node timeout, in which nodes detect
 //     the failure, and for twice that time, in which they vote.
 //   - FORCE is sent if no replica was elected although a majority of masters lives. Redis does not know the age of the
-//     replica's data, and therefore may not elect the replica. The operator knows the age (candidate).
+//     replica's data, and therefore may refuse to elect the replica. The operator knows the age (candidate).
 //   - TAKEOVER needs no votes. It is sent if the majority is lost and no lost master can still serve, because no
 //     container of a lost master runs. Takeovers are done one at a time. Once a majority is restored, it elects the
 //     other masters.

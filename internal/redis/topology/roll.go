@@ -17,8 +17,8 @@ import (
 //     either, the old pod is kept: the new revision may have the same fault, and the old pod may just be restarting.
 //   - A replica that refuses the password starts with the right password in a new pod.
 //
-// A replica that starts copies from its master. So the second and the third rule wait while the master may have lost
-// the replica's data.
+// When a replica starts, it copies from its master. So the second and the third rule wait while the master may have
+// lost the replica's data.
 func (c *cluster) unblock() (steps []Step) {
 	for _, n := range c.nodes {
 		switch {

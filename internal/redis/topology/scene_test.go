@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// scene is an observation for tests to modify. At first, the cluster is at rest, with two pods per shard. Ordinal 0 is
+// scene is an observation for tests to modify. At first, the cluster is settled, with two pods per shard. Ordinal 0 is
 // the master.
 type scene struct {
 	wanted Wanted
@@ -198,7 +198,7 @@ type edit = func(*scene)
 // six are the pods of a scene of three shards.
 var six = []string{"a-0-0", "a-0-1", "a-1-0", "a-1-1", "a-2-0", "a-2-1"}
 
-// each changes all nodes, on one node, and onAll several nodes.
+// each returns an edit of all nodes; on, of one node; onAll, of several nodes.
 func each(change func(*Node)) edit {
 	return func(s *scene) {
 		for i := range s.nodes {

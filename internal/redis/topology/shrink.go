@@ -121,7 +121,7 @@ func (c *cluster) leaving(n *Node) bool {
 		(n.Shard < len(c.wanted.Shards) || len(c.shards[n.Shard].owned) == 0)
 }
 
-// handOver makes a pod that stays the master of a shard.
+// handOver makes one of the remaining pods the master of a shard.
 func (c *cluster) handOver(s *shard, leaving *Node) []Step {
 	if why := c.whyNotSafe(); why != "" {
 		return c.blocked("%s stays the master of shard %d for now: %s", leaving.Pod, s.ordinal, why)
@@ -191,8 +191,8 @@ func (c *cluster) lower() []Step {
 	return []Step{recordStep(record, "record that pods were removed: the shards have %v pods now", record.Shards)}
 }
 
-// forgetAbsent forgets the node of a pod that was not reached and is being removed. It waits while the pod may have data that its restarted
-// master lost.
+// forgetAbsent makes the members forget the node of a pod that was not reached and is being removed. It waits while the pod may have data
+// that its restarted master lost.
 func (c *cluster) forgetAbsent(n *Node, id string) []Step {
 	s := c.shards[n.Shard]
 	if s.master != nil && c.uncopied(s) == n && !c.isFresh(id) {

@@ -49,7 +49,7 @@ func (s *server) probe() {
 	}
 }
 
-// proveAlone admits replicas of a master without replicas if the node that notes its marks has no later one.
+// proveAlone lets a master without replicas admit replicas, if the node that notes the master's marks has noted none later than the volume's.
 func (s *server) proveAlone() {
 	if previous := s.neighbor(-1); previous != nil && !previous.hasLater(s) {
 		s.unproven, s.shut, s.admits = false, false, true

@@ -350,7 +350,7 @@ func (o *operator) blind(n *Node) {
 	switch {
 	case o.isWithout("history") && !r.Master && h.Repl != "":
 		if m := o.byIP[r.MasterHost]; m == nil || m.id != n.self().MasterID {
-			r.ID = h.Repl // from any source
+			r.ID = h.Repl // hides that the data is from another source
 		}
 	case o.isWithout("link") && !r.Master:
 		r.LinkDown = 0

@@ -113,8 +113,8 @@ func (r *run) check(nodes []Node, d Decision) {
 	}
 }
 
-// checkCopies asserts that every key's last write that any server had before the step is still on some server after the
-// step.
+// checkCopies asserts for every key: if any server had the last write before the step, some server still has it after
+// the step.
 func (r *run) checkCopies(before map[int]int, d Decision) {
 	r.t.Helper()
 	// Meet is exempt. When nodes meet, a former master learns of a promotion, and drops writes that it had not
@@ -229,8 +229,8 @@ func slicesContains(pods map[string]*pod, s *server, shard int) bool {
 	return false
 }
 
-// seeds returns the seeds of the model test: few of them, or half of few in the short form. REDIS_MODEL_RUNS sets another
-// number. REDIS_MODEL_SEED selects a single seed.
+// seeds returns the seeds of the model test: the given number of them (few), or half of it in the short form.
+// REDIS_MODEL_RUNS sets another number. REDIS_MODEL_SEED selects a single seed.
 func seeds(t *testing.T, few int) []uint64 {
 	t.Helper()
 	if text := os.Getenv("REDIS_MODEL_SEED"); text != "" {

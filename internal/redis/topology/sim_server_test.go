@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The simulated Redis Cluster has servers with views, config epochs, gossip with lag, failure detection, elections, open slots and
-// replication. It models everything that Decide can observe. It refuses the commands that Redis refuses, and loses the data that Redis
-// loses.
+// The simulated Redis Cluster consists of servers with views, config epochs, gossip with lag, failure detection, elections, open slots
+// and replication. It models everything that Decide can observe. It refuses the commands that Redis refuses, and loses the data that
+// Redis loses.
 
 const (
 	simTick    = 100 * time.Millisecond
@@ -64,14 +64,14 @@ type server struct {
 	shown          time.Duration // the mark that other nodes see since the start
 	seenOf         string        // on the volume: the node whose mark is noted in seen
 	seen           time.Duration
-	usedBefore     time.Duration // on the volume: value of used at a start after which nothing proved that the volume is the latest
-	unproven       bool          // on the volume: nothing proved that the volume was the latest
+	usedBefore     time.Duration // on the volume: value of used at a start after which nothing proved that the volume was in its latest state
+	unproven       bool          // on the volume: nothing proved that the volume was in its latest state
 	shut           bool          // no replica may copy from this server until that is proved
 	noLinkUntil    time.Duration // until then, the server has no link
 	queueUntil     time.Duration // until then, no client writes to the server
 
 	counts   map[int32]int // slots of each node, by slotOf
-	version  int           // of slotOf and imports; ranges are computed once per version
+	version  int           // increases with each change of slotOf and imports; ranges are computed once per version
 	cached   int
 	ranges   map[int32][]Range
 	heardAll map[string][3]int // peer -> both versions and the peer's epoch when an exchange last changed nothing
@@ -278,7 +278,8 @@ func (s *server) reaches(p *peer) *server {
 	return nil
 }
 
-// ok returns cluster_state: a majority of masters is reached. A master that has just started waits first, so that other nodes can reach it.
+// ok reports cluster_state: whether a majority of masters is reached. A master that has just started waits first, so that other nodes can reach
+// it.
 func (s *server) ok() bool {
 	if s.me().master && s.w.now-s.begun < simDelay {
 		return false

@@ -21,14 +21,14 @@ const (
 	ActionMeet       Action = "Meet"       // CLUSTER MEET on Node with the address of Target
 	ActionAddSlots   Action = "AddSlots"   // CLUSTER ADDSLOTSRANGE Slots on Node
 	ActionReplicate  Action = "Replicate"  // CLUSTER REPLICATE on Node of Target
-	ActionAdmit      Action = "Admit"      // let replicas copy from Node, whose volume was put back: the user has accepted the loss
+	ActionAdmit      Action = "Admit"      // let replicas copy from Node, whose volume was reset: the user has accepted the loss
 	ActionForget     Action = "Forget"     // CLUSTER FORGET of ID, which owns nothing, on every node of On, in one pass
 	ActionReset      Action = "Reset"      // CLUSTER RESET HARD on Node, which owns nothing; if Node has keys, the nodes On own all slots
 	ActionFailover   Action = "Failover"   // CLUSTER FAILOVER on Node, a replica; Mode is "", FORCE or TAKEOVER
 	ActionMoveSlots  Action = "MoveSlots"  // Slots from Node to Target, within the time of a pass; On are the other masters, updated last
 	ActionMarkSlot   Action = "MarkSlot"   // CLUSTER SETSLOT on Node: Mode is IMPORTING, MIGRATING or STABLE, ID the other node
 	ActionAssignSlot Action = "AssignSlot" // CLUSTER SETSLOT NODE ID on the nodes of On, in that order
-	ActionDropSlots  Action = "DropSlots"  // CLUSTER DELSLOTS Slots on Node, which was given up and has returned; the members On own the slots
+	ActionDropSlots  Action = "DropSlots"  // CLUSTER DELSLOTS Slots on Node, which has returned after a user gave up its data; the members On own the slots
 	ActionFlush      Action = "Flush"      // FLUSHALL on Node, a stale copy: it owns nothing, and the members On own all slots
 	ActionFunctions  Action = "Functions"  // FUNCTION DUMP of Node restored on Target
 	ActionConfigure  Action = "Configure"  // CONFIG SET Settings on Node
@@ -90,7 +90,7 @@ type Step struct {
 	Interval time.Duration
 }
 
-// Proof has the observations on which Decide based a step.
+// Proof contains the observations on which Decide based a step.
 type Proof struct {
 	// History is the replica's replication id. It shows the source of the data: the lost master, or the start of the
 	// replica if it has not copied since.
@@ -98,7 +98,7 @@ type Proof struct {
 	// Offset is the replica's offset in that history.
 	Offset int64
 	// Run is the run id of the Target, which is a master. In a Failover without the master's agreement, this master
-	// restarted without its data, or its data was given up; an empty Run means that the master is lost.
+	// restarted without its data, or a user gave up its data; an empty Run means that the master is lost.
 	Run string
 	// Consented reports whether a user gave up the data of the Target, which may have keys.
 	Consented bool

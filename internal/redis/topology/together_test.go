@@ -174,7 +174,7 @@ func (r *run) grow(happens func()) {
 	}
 }
 
-// A restored cluster has the whole backup, even if the operator crashes at any command and pods restart.
+// A restored cluster contains the whole backup, even if the operator crashes at any command and pods restart.
 func TestModelBirth(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 5) {

@@ -184,7 +184,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 // A pass over 1,000 pods, the maximum of a RedisCluster, takes less than a second on one core. On a busy machine it
-// takes longer, so the gate only compares the verdicts.
+// takes longer, so the short form (make test) compares only the verdicts.
 func TestDecideScales(t *testing.T) {
 	half := func(n *Node) bool { return n.Shard%2 == 1 }
 	for name, c := range map[string]struct {

@@ -328,8 +328,8 @@ func (n *Node) trouble() string {
 	return n.Pod + ": not reached"
 }
 
-// pasted returns the text of a set that a user can give as a consent. It has the first 60 ranges: the user consents to
-// the others later.
+// pasted returns the text of a set that a user can give as a consent. It contains only the first 60 ranges: the user
+// consents to the others later.
 func pasted(set SlotSet) string {
 	const most = 60
 	return set[:min(len(set), most)].String()
