@@ -302,24 +302,29 @@ func TestVolumePutBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		alive, unproven, mark string // the volume
 		seen                  string // the note of the replica; empty if it does not answer
+		other                 string // the note of the other master; empty if it does not answer
 		used, admits          string // empty if the server does not start
 	}{
-		"put back by twenty seconds":               {seconds(-20), "", seconds(-20), seconds(-10), "", ""},
-		"put back by a minute":                     {seconds(-60), "", seconds(-60), seconds(-5), "", ""},
-		"put back by hours, in a long absence":     {seconds(-9000), "", seconds(-9000), seconds(-600), "", ""},
-		"put back to before its first mark":        {seconds(-60), "", "", seconds(-5), "", ""},
-		"put back, and its clock was fast":         {seconds(900), "", seconds(900), seconds(901), "", ""},
-		"its replica has noted its last mark":      {seconds(-5), "", seconds(-5), seconds(-5), "", "on"},
-		"its replica has noted the mark before":    {seconds(-5), "", seconds(-5), seconds(-15), "", "on"},
-		"its replica had no link at the end":       {seconds(-600), "", seconds(-600), seconds(-9000), "", "on"},
-		"its replica has noted nothing":            {seconds(-600), "", seconds(-600), "none", "", "on"},
-		"neither has noted anything":               {seconds(-600), "", "", "none", "", "on"},
-		"its replica does not answer":              {seconds(-602), "", seconds(-600), "", "1699999400", "off"},
-		"it was away for a moment":                 {seconds(-20), "", seconds(-20), "", "1699999980", "off"},
-		"it has no mark":                           {seconds(-600), "", "", "", "1699999400", "off"},
-		"it restarts without a proof":              {seconds(-20), seconds(-602), seconds(-600), "", "1699999400", "off"},
-		"it restarts, and its replica proves it":   {seconds(-20), seconds(-602), seconds(-600), seconds(-600), "", "on"},
-		"it restarts, and its replica convicts it": {seconds(-20), seconds(-602), seconds(-600), seconds(-590), "", ""},
+		"put back by twenty seconds":               {seconds(-20), "", seconds(-20), seconds(-10), "", "", ""},
+		"put back by a minute":                     {seconds(-60), "", seconds(-60), seconds(-5), "", "", ""},
+		"put back by hours, in a long absence":     {seconds(-9000), "", seconds(-9000), seconds(-600), "", "", ""},
+		"put back to before its first mark":        {seconds(-60), "", "", seconds(-5), "", "", ""},
+		"put back, and its clock was fast":         {seconds(900), "", seconds(900), seconds(901), "", "", ""},
+		"its replica has noted its last mark":      {seconds(-5), "", seconds(-5), seconds(-5), "", "", "on"},
+		"its replica has noted the mark before":    {seconds(-5), "", seconds(-5), seconds(-15), "", "", "on"},
+		"its replica had no link at the end":       {seconds(-600), "", seconds(-600), seconds(-9000), "", "1699999400", "off"},
+		"then another master proves it":            {seconds(-600), "", seconds(-600), seconds(-9000), seconds(-605), "", "on"},
+		"then another master convicts it":          {seconds(-600), "", seconds(-600), seconds(-9000), seconds(-590), "", ""},
+		"then another master has no note":          {seconds(-600), "", seconds(-600), seconds(-9000), "none", "", "on"},
+		"its replica has noted nothing":            {seconds(-600), "", seconds(-600), "none", "", "1699999400", "off"},
+		"no node has noted anything":               {seconds(-600), "", "", "none", "none", "", "on"},
+		"its replica does not answer":              {seconds(-602), "", seconds(-600), "", "", "1699999400", "off"},
+		"another master proves it":                 {seconds(-600), "", seconds(-600), "", seconds(-605), "", "on"},
+		"it was away for a moment":                 {seconds(-20), "", seconds(-20), "", "", "1699999980", "off"},
+		"it has no mark":                           {seconds(-600), "", "", "", "", "1699999400", "off"},
+		"it restarts without a proof":              {seconds(-20), seconds(-602), seconds(-600), "", "", "1699999400", "off"},
+		"it restarts, and its replica proves it":   {seconds(-20), seconds(-602), seconds(-600), seconds(-600), "", "", "on"},
+		"it restarts, and its replica convicts it": {seconds(-20), seconds(-602), seconds(-600), seconds(-590), "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -331,13 +336,9 @@ func TestVolumePutBack(t *testing.T) {
 					p.write("data/"+file, text)
 				}
 			}
-			if c.seen != "" { // the replica has another address, and answers under its DNS name
-				p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n*cache-0-1.svc*MYID) echo "+redisReplica+" ;;\n*cache-0-1.svc*'INFO server') echo uptime_in_seconds:3 ;;\n"+
-					"*cache-0-1.svc*GETUSER*) printf 'flags\\noff\\nkeys\\n~own:"+redisReplica+"=9999999999 ~seen:"+redisNode+"="+strings.TrimSpace(strings.Replace(c.seen, "none", "", 1))+
-					"\\nchannels\\n\\n' ;;\n*) echo 'Could not connect to Redis' ;;\nesac\n")
-			} else {
-				p.write("bin/redis-cli", "#!/bin/sh\necho 'Could not connect to Redis'\n")
-			}
+			// The replica has another address, and answers under its DNS name. The node at its former address proves nothing.
+			p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n"+answers("10.0.0.2", redisOther, "none")+answers("cache-0-1.svc", redisReplica, c.seen)+
+				answers("10.0.0.3", redisOther, c.other)+"*) echo 'Could not connect to Redis' ;;\nesac\n")
 			out, err := p.run("start.sh")
 			if c.admits == "" {
 				assert.ErrorContains(t, err, "exit status 67")
@@ -351,6 +352,55 @@ func TestVolumePutBack(t *testing.T) {
 			if c.unproven != "" && c.admits == "off" {
 				assert.Equal(t, p.read("data/unproven"), c.unproven)
 			}
+		})
+	}
+}
+
+// answers returns the rows of a redis-cli for a node that has noted a mark of redisNode: "none" for no note, and no rows if seen is empty.
+func answers(host, id, seen string) string {
+	if seen == "" {
+		return ""
+	}
+	note := ""
+	if seen != "none" {
+		note = " ~seen:" + redisNode + "=" + strings.TrimSpace(seen)
+	}
+	keys := "~own:" + id + "=1600000000" + note
+	return "*" + host + "*MYID) echo " + id + " ;;\n*" + host + "*LIST) printf 'user default on ~* +@all\nuser d3os-marks off " + keys + " resetchannels -@all\n' ;;\n" +
+		"*" + host + "*GETUSER*) printf 'flags\noff\nkeys\n" + keys + "\n' ;;\n"
+}
+
+// Without notes, a node that did not restart proves by the time of its last contact that a volume was put back. Times are compared by one
+// clock, and prove nothing after a start without a proof or a short absence.
+func TestTimesOfContacts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		alive, unproven      string // the volume
+		heard, uptime, clock int    // of the other master: its last contact by its clock, relative to redisNow
+		starts, proven       bool
+	}{
+		"contact until long after the last use":     {seconds(-600), "", -300, 9000, 0, false, false},
+		"contact until the last use":                {seconds(-600), "", -590, 9000, 0, true, true},
+		"contact ended long before the last use":    {seconds(-600), "", -4000, 9000, 0, true, false},
+		"its clock is ahead":                        {seconds(-600), "", -390, 9000, 200, true, true},
+		"its clock is ahead, and it has restarted":  {seconds(-600), "", 200 - 40, 40, 200, true, false},
+		"its clock is ahead, after a short absence": {seconds(-5), "", 200, 9000, 200, true, false},
+		"contact while the last start had no proof": {seconds(-5), seconds(-600), 0, 9000, 0, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			p.master(false)
+			p.write("data/alive", c.alive)
+			if c.unproven != "" {
+				p.write("data/unproven", c.unproven)
+			}
+			p.write("bin/redis-cli", fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n%s*'INFO server') echo uptime_in_seconds:%d ;;\n*TIME) printf '%d\n7\n' ;;\n"+
+				"*'CLUSTER NODES') echo '%s 10.0.0.1:6379@16379 master - 0 %d000 1 connected 0-8000' ;;\nesac\n",
+				answers("10.0.0.3", redisOther, "none"), c.uptime, redisNow+c.clock, redisNode, redisNow+c.heard))
+			out, err := p.run("start.sh")
+			assert.Equal(t, err == nil, c.starts, out)
+			assert.Equal(t, p.has("data/unproven"), c.starts && !c.proven)
 		})
 	}
 }

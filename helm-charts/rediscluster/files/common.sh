@@ -60,6 +60,14 @@ redis() {
 	ask "$before" "$@"
 }
 
+# hurry HOST PORT COMMAND...: as redis, but waits two seconds at most. All queries of a probe together must end within its
+# time limit.
+hurry() {
+	patience=2
+	redis "$@"
+	patience=5
+}
+
 # in_use: writes the present time to the volume: its server runs now.
 in_use() { date +%s >"$data/alive" || :; }
 
@@ -90,23 +98,21 @@ read_seen() { seen=$(stored seen '[0-9a-f]*=[0-9][0-9]*'); }
 # own_slots: sets $id to the id of this node if it is a master with slots; otherwise empty.
 own_slots() { id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself,master.* connected [0-9].*/\1/p' "$data/nodes.conf" 2>/dev/null) || :; }
 
-# see HOST PORT [ID]: notes the mark of another server's volume. With an ID, it notes only the mark of that node.
+# see HOST PORT ID: notes the mark of another node's volume.
 see() {
-	patience=2 # two servers must answer within the time limit of the probe
-	redis "$1" "$2" ACL GETUSER "$marks"
-	patience=5
+	hurry "$1" "$2" ACL GETUSER "$marks"
 	case $answer in *own:*) ;; *) return 0 ;; esac
 	seen=${answer##*own:}
 	seen=${seen%%[!0-9a-f=]*}
 	case ${seen#*=} in '' | *[!0-9]*) return 0 ;; esac
-	[ -z "${3:-}" ] || [ "${seen%=*}" = "$3" ] || return 0
+	[ "${seen%=*}" = "$3" ] || return 0
 	store seen "$seen"
 }
 
 # publish [ID=MARK]: shows the note of this volume, and the mark of the volume itself, to other nodes.
 publish() {
 	read_seen
-	own ACL SETUSER "$marks" reset ${1:+"~own:$1"} ${seen:+"~seen:$seen"}
+	hurry "$POD_IP" 6379 ACL SETUSER "$marks" reset ${1:+"~own:$1"} ${seen:+"~seen:$seen"}
 }
 
 # see_master ANSWER: if this server is linked to its master, notes the mark of the master's volume. ANSWER is the answer
@@ -119,28 +125,39 @@ see_master() {
 	host=${1##*master_host:}
 	host=${host%%[!0-9A-Za-z.:]*}
 	field master_port "$1"
-	see "$host" "$value"
+	# With a half-open link, another server may have the master's address.
+	see "$host" "$value" "$(sed -n 's/^[0-9a-f]* [^ ]* [^ ]*myself,slave[^ ]* \([0-9a-f]*\) .*/\1/p' "$data/nodes.conf")"
 	publish
 }
 
-# make_mark: writes the next mark to the volume of a master with slots: the present time, or the former mark plus 1 if
-# the clock was put back. It also notes the mark of the next master, by id, because a shard may have no replica.
+# make_mark: writes the next mark to the volume of a master with slots. It also notes the mark of the next master, by id,
+# because a shard may have no replica.
 make_mark() {
 	own_slots
 	[ -n "$id" ] || return 0
 	# shellcheck disable=SC2046 # an id, an address and a port
 	set -- $(neighbor)
 	[ $# != 3 ] || see "$2" "$3" "$1"
-	read_mark
-	next=$(date +%s)
-	[ "$next" -gt "$mark" ] || next=$((mark + 1))
-	! store mark "$next" || publish "$id=$next"
+	! raise_mark || publish "$id=$mark"
 }
 
-# neighbor [-r]: prints the node id, the address and the port of the next master with slots, by id; with -r, of the
-# previous one. It prints nothing if no other master has slots.
+# raise_mark: writes the next mark to the volume and to $mark: the present time, or the former mark plus 1 if the clock
+# was put back.
+raise_mark() {
+	read_mark
+	now=$(date +%s)
+	[ "$now" -gt "$mark" ] || now=$((mark + 1))
+	mark=$now
+	store mark "$mark"
+}
+
+# owners: prints the node id, the address and the port of each master with slots, in the order of the ids.
+owners() { sed -n 's/^\([0-9a-f]*\) \([^ ]*\):\([0-9]*\)@[^ ]* [^ ]*master[^ ]* - [0-9]* [0-9]* [0-9]* [a-z]* [0-9].*/\1 \2 \3/p' "$data/nodes.conf" | sort; }
+
+# neighbor: prints the node id, the address and the port of the next master with slots. It prints nothing if there is
+# no other.
 neighbor() {
-	all=$(sed -n 's/^\([0-9a-f]*\) \([^ ]*\):\([0-9]*\)@[^ ]* [^ ]*master[^ ]* - [0-9]* [0-9]* [0-9]* [a-z]* [0-9].*/\1 \2 \3/p' "$data/nodes.conf" | sort ${1:+"$1"})
+	all=$(owners)
 	printf '%s\n' "$all" "$all" | sed -n "/^$id /{n;/^$id /!p;q;}"
 }
 
@@ -153,24 +170,24 @@ noted_in() {
 	noted=${noted:-0}
 }
 
-# prove_alone: admits replicas after a start without a proof, if this shard has none yet and the node that notes the
-# marks of this volume answers without a later mark. The operator does this for a shard with replicas.
+# prove_alone: admits replicas after a start without a proof, if this shard has none yet, and each other master with
+# slots answers without a later mark. The operator does this for a shard with replicas.
 prove_alone() {
 	own_slots
 	[ -n "$id" ] && ! grep -q " [^ ]*slave[^ ]* $id " "$data/nodes.conf" || return 0
-	# shellcheck disable=SC2046 # an id, an address and a port
-	set -- $(neighbor -r)
-	[ $# = 3 ] || return 0
-	patience=2
-	redis "$2" "$3" CLUSTER MYID
-	called=$answer
-	redis "$2" "$3" ACL GETUSER "$marks"
-	patience=5
-	[ "$called" = "$1" ] || return 0
-	noted_in "$answer"
 	read_mark
-	[ "$noted" -le "$mark" ] || return 0
-	own ACL SETUSER "replica:$POD_NAMESPACE/${POD_NAME%-*}" on
+	while read -r other host port; do
+		[ "$other" != "$id" ] || continue
+		hurry "$host" "$port" ACL GETUSER "$marks"
+		case $answer in *flags*) ;; *) return 0 ;; esac
+		noted_in "$answer"
+		[ "$noted" -le "$mark" ] || return 0
+		hurry "$host" "$port" CLUSTER MYID
+		[ "$answer" = "$other" ] || return 0
+	done <<-END
+		$(owners)
+	END
+	hurry "$POD_IP" 6379 ACL SETUSER "replica:$POD_NAMESPACE/${POD_NAME%-*}" on
 	[ "$answer" != OK ] || rm -f "$data/unproven"
 }
 

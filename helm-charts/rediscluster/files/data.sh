@@ -112,71 +112,113 @@ If none does: restore the volume; or cut the file off with redis-check-aof --fix
 	aside appendonly.aof damaged
 }
 
-# of_the_past: reports whether storage has put the volume of this master back to an earlier state. It is certain if
-# another node has noted a later mark of this volume: make_mark. Notes cover all but the last 20 seconds before the
-# server ended, and also volumes that were put back while all nodes restarted.
+# of_the_past: reports whether storage has put the volume of this master back to an earlier state.
 #
-# Times are a second proof, for nodes without a note: other nodes had contact with this master some time after its
-# volume was last in use. The liveness probe writes the time to the file alive every ten seconds, and a server that no
-# probe reaches is killed after a minute. So two minutes are proof. Half a minute is sufficient if a replica had its
-# link until the last contact: it has all writes, and takes over. If the file alive is empty, its modification time is
-# the time of the last start, and only a replica that had its link is proof. Without the file, no node is queried.
+# Notes of marks are the first proof: make_mark. A later mark in a note of any node convicts the volume. A mark of the
+# last half minute in a note shows that the volume is the present one. This also holds if all nodes have restarted.
+#
+# Times are the second proof, if no note shows the present volume: other nodes had contact with this master some time
+# after its volume was last in use. The liveness probe writes the time to the file alive every ten seconds, and a server
+# that no probe reaches is killed after a minute. So two minutes are proof. Half a minute is sufficient if a replica had
+# its link until the last contact: it has all writes, and takes over. If the file alive is empty, its modification time
+# is the time of the last start, and only a replica that had its link is proof.
 #
 # If no node had contact, because all have restarted, outlived waits for the notes of the replicas. A master without a
 # replica does not wait: prove_alone.
 of_the_past() {
-	[ -e "$data/alive" ] || return 1
 	least=30
-	IFS= read -r used <"$data/alive" || :
-	case $used in '' | *[!0-9]*) used=$(date -r "$data/alive" +%s) most='' ;; *) most=120 ;; esac
-	# After a start without a proof, the file unproven has the time of last use: later times in alive prove nothing.
-	! grep -qx '[0-9][0-9]*' "$data/unproven" 2>/dev/null || IFS= read -r used <"$data/unproven"
-	now=$(date +%s)
 	own_slots
 	[ -n "$id" ] || return 1
 	read_mark
-	asked=0 proven=''
-	copies=$(peers "[^ ]*slave[^ ]* $id")
-	for peer in $copies $(witnesses); do
-		# A server that does not answer takes five seconds.
-		asked=$((asked + 1))
-		[ "$asked" -le 6 ] || break
-		noted "$peer" || continue
-		! put_back || return 0
-		redis "$peer" 6379 INFO server
-		field uptime_in_seconds "$answer"
-		case $value in '' | *[!0-9]*) continue ;; esac
-		began=$(($(date +%s) - value))
-		redis "$peer" 6379 CLUSTER NODES
-		heard=$(printf '%s\n' "$answer" | sed -n "s/^$id \([^ ]* \)\{4\}\([0-9]*\)[0-9]\{3\} .*/\2/p")
-		# At its start, a server sets the time of its last contact with each node to the time of the start.
-		[ -n "$heard" ] && [ $((heard - began)) -gt 3 ] || continue
-		if [ -n "$most" ] && [ $((heard - used)) -gt "$most" ]; then return 0; fi
-		if [ $((heard - used)) -gt "$least" ] && had_link "$peer" "$heard"; then return 0; fi
-		[ $((heard - used)) -gt "$least" ] || proven=yes
-	done
-	if [ -n "$proven" ]; then
+	if [ ! -e "$data/alive" ]; then
+		# A user has put the volume back, and has removed the file. The notes of other nodes must not convict it later.
+		[ "$mark" = 0 ] || raise_mark || :
+		return 1
+	fi
+	IFS= read -r used <"$data/alive" || :
+	case $used in '' | *[!0-9]*) used=$(date -r "$data/alive" +%s) most='' ;; *) most=120 ;; esac
+	now=$(date +%s)
+	copies=$(grep "^[0-9a-f]* [^ ]* [^ ]*slave[^ ]* $id " "$data/nodes.conf" | names)
+	shows=''
+	if read_notes; then
+		return 0
+	elif [ -n "$shows" ]; then
 		:
-	elif [ -n "$copies" ]; then
+	elif grep -qx '[0-9][0-9]*' "$data/unproven" 2>/dev/null; then
+		# Other nodes had contact while the server ran without a proof, so times prove nothing. The file has the time of
+		# the last use before that.
+		IFS= read -r used <"$data/unproven"
 		! outlived || return 0
-	elif [ "$mark" != 0 ] && [ -n "$(witnesses)" ]; then
-		doubt # the other masters may wait for this one: alive.sh queries them
+	elif [ $((now - used)) -gt "$least" ] && compare_times; then
+		return 0
+	elif [ -z "$shows" ]; then
+		! outlived || return 0
 	fi
 	[ -n "$unproven" ] || rm -f "$data/unproven"
 	return 1
 }
 
-# noted HOST...: queries a node at each of its addresses, and sets $noted to the mark of this volume that the node has
-# noted; 0 if it has noted none. It fails if the node does not answer. A node that still reads its data shows a note.
+# read_notes: reports whether a replica or another master has noted a later mark than the volume has. It sets $shows if
+# one of them has noted a mark of the last half minute, $reached to the addresses at which they answer, and $known if
+# the master that notes the marks of this volume answers.
+read_notes() {
+	queried=0 reached='' known=''
+	first=$(witnesses | head -n 1)
+	while read -r who hosts; do
+		[ -n "$who" ] || continue
+		# An address without an answer takes two seconds.
+		queried=$((queried + 1))
+		[ "$queried" -le 6 ] || break
+		# shellcheck disable=SC2086 # addresses
+		noted "$who" $hosts || continue
+		! put_back || return 0
+		! is_recent || shows=yes
+		reached="$reached $peer"
+		[ "$who" != "${first%% *}" ] || known=yes
+	done <<-END
+		$first
+		$copies
+		$(witnesses | sed 1d)
+	END
+	return 1
+}
+
+# compare_times: reports whether a node that did not restart had contact with this server some time after the volume was
+# last in use. For a volume without a mark, it sets $shows if such a node had its last contact at that time.
+compare_times() {
+	for peer in $reached; do
+		redis "$peer" 6379 INFO server
+		field uptime_in_seconds "$answer"
+		case $value in '' | *[!0-9]*) continue ;; esac
+		up=$value
+		redis "$peer" 6379 TIME
+		clock=$(printf '%s\n' "$answer" | head -n 1)
+		case $clock in '' | *[!0-9]*) continue ;; esac
+		redis "$peer" 6379 CLUSTER NODES
+		heard=$(printf '%s\n' "$answer" | sed -n "s/^$id \([^ ]* \)\{4\}\([0-9]*\)[0-9]\{3\} .*/\2/p")
+		# At its start, a server sets the time of its last contact with each node to the time of the start.
+		[ -n "$heard" ] && [ $((heard - clock + up)) -gt 3 ] || continue
+		heard=$((heard - clock + $(date +%s))) # by the clock of this server
+		if [ -n "$most" ] && [ $((heard - used)) -gt "$most" ]; then return 0; fi
+		if [ $((heard - used)) -gt "$least" ] && had_link "$peer" "$heard"; then return 0; fi
+		if [ "$mark" = 0 ] && [ $((heard - used)) -le "$least" ] && [ $((used - heard)) -le "$least" ]; then shows=yes; fi
+	done
+	return 1
+}
+
+# noted ID HOST...: queries a node at each of its addresses, and sets $noted to the mark of this volume in the node's
+# note, and $peer to the address. If the node has noted none, noted is 0. A note counts from any node, also from one that
+# still reads its data. The absence of a note counts only from the node with that id.
 noted() {
+	who=$1
+	shift
 	for peer; do
-		patience=2
-		redis "$peer" 6379 ACL GETUSER "$marks"
-		patience=5
+		hurry "$peer" 6379 ACL LIST # not GETUSER, because a server that older scripts have started lacks the user
+		case $answer in *'user default '*) ;; *) continue ;; esac
 		noted_in "$answer"
 		[ "$noted" = 0 ] || return 0
-		case $answer in '' | *"Could not connect"*) continue ;; esac
-		! is_member "$peer" || return 0
+		hurry "$peer" 6379 CLUSTER MYID
+		[ "$answer" != "$who" ] || return 0
 	done
 	return 1
 }
@@ -188,27 +230,32 @@ put_back() {
 	heard=$noted
 }
 
+# is_recent: reports whether the node that was queried has noted one of the last marks of the volume.
+is_recent() { [ "$noted" != 0 ] && [ $((mark - noted)) -le "$least" ]; }
+
 # outlived: reports whether a replica has noted a later mark than the volume has. It queries the replicas for up to half
-# a minute, or for ten seconds after a short absence. If a replica does not answer, and no other replica has noted a
-# mark of the last half minute, it calls doubt. This server then admits no replica, and the operator compares the
-# notes when it reaches both.
+# a minute, or for ten seconds after a short absence. If none of them has noted one of the last marks, and a replica or
+# the master that notes the marks does not answer, it calls doubt. This server then admits no replica, and the operator compares the
+# notes when it reaches the nodes. Other masters may wait for this one, so outlived does not wait for them.
 outlived() {
+	[ -n "$copies$(witnesses)" ] || return 1
 	until=$((now + 30))
 	[ $((now - used)) -gt "$least" ] || until=$((now + 10))
-	while :; do
+	silent=
+	while [ -n "$copies" ]; do
 		silent=
-		while read -r address host; do
-			noted "$address" ${host:+"$host"} || { silent=yes; continue; }
+		while read -r who hosts; do
+			# shellcheck disable=SC2086 # addresses
+			noted "$who" $hosts || { silent=yes; continue; }
 			! put_back || return 0
-			[ "$noted" = 0 ] || [ $((mark - noted)) -gt 30 ] || return 1
+			! is_recent || return 1
 		done <<-END
 			$copies
 		END
-		[ -n "$silent" ] || return 1
-		[ "$(date +%s)" -lt "$until" ] || break
+		[ -n "$silent" ] && [ "$(date +%s)" -lt "$until" ] || break
 		sleep 1
 	done
-	doubt
+	[ -z "$silent" ] && [ -n "$known" ] || doubt
 	return 1
 }
 
@@ -220,9 +267,10 @@ doubt() {
 	echo "no node shows that this volume is the present one: no replica copies from it until the operator has compared them" >&2
 }
 
-# had_link HOST SECONDS: reports whether a replica of this server had its link until a time. The link may have ended up
-# to ten seconds before that time, because of the node timeout.
+# had_link HOST SECONDS: reports whether a replica of this server had its link until a time. $answer is the replica's
+# answer to CLUSTER NODES. The link may have ended up to ten seconds before that time, because of the node timeout.
 had_link() {
+	printf '%s\n' "$answer" | grep -q " [^ ]*myself,slave[^ ]* $id " || return 1
 	redis "$1" 6379 INFO replication
 	field role "$answer"
 	[ "$value" = slave ] || return 1
@@ -250,17 +298,15 @@ what it has; or annotate accept-data-loss with its node id ${id:-}"
 # at SECONDS: prints a time.
 at() { date -u -d "@$1" '+%Y-%m-%d %H:%M:%S' 2>/dev/null || echo "$1"; }
 
-# peers EXPRESSION: prints the address and the name of each other node whose flags and master match the expression.
-peers() { grep "^[0-9a-f]* [^ ]* $1 " "$data/nodes.conf" | names; }
+# names: prints the id, the address and the name of each other node in lines of nodes.conf.
+names() { sed -n '/myself/d; s/^\([0-9a-f]*\) \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2 \3/p'; }
 
-# names: prints the address and the name of each other node in lines of nodes.conf.
-names() { sed -n '/myself/d; s/^[0-9a-f]* \([^ ]*\):[0-9]*@[0-9]*,*\([^ ,]*\).*/\1 \2/p'; }
-
-# witnesses: prints the address and the name of each other master. The first notes the marks of this volume: make_mark.
+# witnesses: prints the id, the address and the name of each other master with slots. The first notes the marks of this
+# volume: make_mark.
 witnesses() {
 	{
 		echo
-		for _ in 1 2; do grep '^[0-9a-f]* [^ ]* [^ ]*master[^ ]* - ' "$data/nodes.conf" | sort -r; done
+		for _ in 1 2; do grep '^[0-9a-f]* [^ ]* [^ ]*master[^ ]* - [0-9]* [0-9]* [0-9]* [a-z]* [0-9]' "$data/nodes.conf" | sort -r; done
 	} | sed "1,/^$id /d" | sed "/^$id /,\$d" | names
 }
 
@@ -277,7 +323,7 @@ replaced() {
 	[ -n "$id" ] || return 1
 	# Query the nodes at their last addresses and by their names, and one node by the name of the Service. Only an
 	# answer of a member of the cluster counts.
-	for peer in $(peers '[^ ]* [^ ]*') "$SERVICE.$POD_NAMESPACE.svc"; do
+	for peer in $(names <"$data/nodes.conf" | cut -d ' ' -f 2-) "$SERVICE.$POD_NAMESPACE.svc"; do
 		is_member "$peer" || continue
 		redis "$peer" 6379 CLUSTER INFO
 		field cluster_state "$answer"

@@ -81,13 +81,19 @@ func (c *cluster) isPast(master *Node) string {
 	}
 	return fmt.Sprintf("slots %s: storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s has seen it in use at %s. "+
 		"No other pod has the newer data: restore the newer volume and delete the pod, or annotate accept-data-loss: %q to go on with the %d keys of %s",
-		brief(c.owned[master.ID]), master.Pod, date(master.Used), witness.Pod, date(witness.Seen[master.ID]), master.ID, master.Keys, master.Pod)
+		brief(c.owned[master.ID]), master.Pod, date(master.Used), witness.Pod, date(witness.Seen[master.ID]), keeps(master.ID), master.Keys, master.Pod)
 }
+
+// keepPrefix is the beginning of a consent to go on with the old data of a node. The id of the node alone gives up all data of a node
+// that does not run, so it must not have this second meaning.
+const keepPrefix = "keep:"
+
+func keeps(id string) string { return keepPrefix + id }
 
 // whyPast describes all masters whose volumes were reset, unless the user has accepted the loss.
 func (c *cluster) whyPast() (all []string) {
 	for _, m := range c.masters() {
-		if reason := c.isPast(m); reason != "" && !c.isFresh(m.ID) {
+		if reason := c.isPast(m); reason != "" && !c.isFresh(keeps(m.ID)) {
 			all = append(all, reason)
 		}
 	}
@@ -97,7 +103,7 @@ func (c *cluster) whyPast() (all []string) {
 // acceptPast lets replicas copy from masters whose volumes were reset, after the user has accepted the loss.
 func (c *cluster) acceptPast() (steps []Step) {
 	for _, m := range c.masters() {
-		if c.isPast(m) != "" && c.isFresh(m.ID) {
+		if c.isPast(m) != "" && c.isFresh(keeps(m.ID)) {
 			steps = append(steps, Step{Action: ActionAdmit, Node: m.place(), Target: m.place(), Proof: sameStart(m), Interval: linkInterval,
 				Message: fmt.Sprintf("go on with the %d keys of %s: the loss of its newer data was accepted", m.Keys, m.Pod)})
 		}
@@ -239,9 +245,6 @@ func (c *cluster) ofDoubt(r *Node) *Node {
 // isDoubted reports whether an id belongs to a master that may have lost data, or to the node of its shard that may
 // have that data.
 func (c *cluster) isDoubted(id string) bool {
-	if m := c.byID[id]; m != nil && c.isPast(m) != "" {
-		return true
-	}
 	for _, n := range c.nodes {
 		if n.Reached {
 			if master := c.ofDoubt(n); c.member(n) && master != nil && (id == master.ID || id == n.ID) {

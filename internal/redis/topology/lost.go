@@ -6,6 +6,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // consent makes lost slots available again, without their data, after a user accepted the loss. No other rule
@@ -116,6 +117,10 @@ func (c *cluster) consentFor(id string, owned SlotSet) []string {
 // isPending reports whether a value of the annotation names lost slots, a lost node, or a node whose data can be given up. Any other value
 // counts as used: it must not cover a later loss.
 func (c *cluster) isPending(value string) bool {
+	if id, isKept := strings.CutPrefix(value, keepPrefix); isKept {
+		m := c.byID[id]
+		return m != nil && c.isPast(m) != ""
+	}
 	set, err := ParseSlotSet(value)
 	if err != nil {
 		return len(c.owned[value]) > 0 && c.byID[value] == nil || c.isDoubted(value) ||

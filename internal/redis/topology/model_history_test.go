@@ -414,13 +414,14 @@ func TestModelVolumeOfThePastAlone(t *testing.T) {
 				l.volumes[master.name] = past
 				l.work(time.Minute)
 				m := l.last.Model
-				assert.Assert(t, strings.Contains(m.Reason, fmt.Sprintf("accept-data-loss: %q", past.id)), m.Reason)
 				if !past.up { // another master had started earlier, and had noted a later mark
 					assert.Equal(t, m.Verdict, Returning, m.Reason)
+					assert.Assert(t, strings.Contains(m.Reason, fmt.Sprintf("accept-data-loss: %q", past.id)), m.Reason)
 					return
 				}
 				assert.Equal(t, m.Verdict, SlotsLost, m.Reason)
-				l.wanted.Consent = []string{past.id}
+				assert.Assert(t, strings.Contains(m.Reason, fmt.Sprintf("accept-data-loss: %q", keeps(past.id))), m.Reason)
+				l.wanted.Consent = []string{keeps(past.id)}
 				l.mend()
 			})
 		}

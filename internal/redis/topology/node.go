@@ -225,7 +225,7 @@ type Wanted struct {
 	WellFor time.Duration
 	// Settings are set on a running Redis, by CONFIG SET.
 	Settings map[string]string
-	// Consent lists the values of the annotation accept-data-loss: node ids or slot ranges.
+	// Consent lists the values of the annotation accept-data-loss: node ids, slot ranges, or keep: and a node id.
 	Consent []string
 	// Restores reports whether the cluster begins with a backup on the first node of each shard.
 	Restores bool

@@ -49,11 +49,22 @@ func (s *server) probe() {
 	}
 }
 
-// proveAlone lets a master without replicas admit replicas, if the node that notes the master's marks has noted none later than the volume's.
+// proveAlone admits replicas of a master without replicas if all other masters with slots answer, and none of them has
+// noted a later mark.
 func (s *server) proveAlone() {
-	if previous := s.neighbor(-1); previous != nil && !previous.hasLater(s) {
-		s.unproven, s.shut, s.admits = false, false, true
+	for _, id := range s.sized() {
+		if id == s.id {
+			continue
+		}
+		p := s.peers[id]
+		if p == nil {
+			return
+		}
+		if other := s.reaches(p); other == nil || other.hasLater(s) {
+			return
+		}
 	}
+	s.unproven, s.shut, s.admits = false, false, true
 }
 
 // neighbor returns the next or the previous master by id, or nil if it is not reached.
@@ -73,6 +84,11 @@ func (s *server) neighbor(by int) *server {
 // hasLater reports whether a server has noted a later mark of another server's volume than that volume has.
 func (s *server) hasLater(of *server) bool {
 	return s.seenOf == of.id && s.seen > of.mark && !s.w.isWithout("mark")
+}
+
+// hasRecent reports whether a server has noted one of the last marks of another server's volume.
+func (s *server) hasRecent(of *server) bool {
+	return s.seenOf == of.id && s.seen > 0 && of.mark-s.seen <= leastPast && !s.w.isWithout("mark")
 }
 
 // handshakes ends each handshake after one tick. Both servers then know each other's id and address.

@@ -138,12 +138,15 @@ func (o *operator) isReplaced(s *server) bool {
 	return false
 }
 
+// The times of data.sh: the age of a mark or of a last contact that proves nothing, and the age that proves a reset
+// without a linked replica.
+const leastPast, mostPast = 30 * time.Second, 2 * time.Minute
+
 // isOfThePast reports whether storage has reset the volume of a master to an earlier state, as data.sh does and with the
-// same times. The proof: another server has noted a later mark of the volume, or has heard from the master after the
-// last use of the volume. If no server has heard from the master, isOfThePast queries the replicas for a while (asks),
+// same times. The proof is a later mark in a note of another server. If no server has noted one of the last marks, the
+// times of the last contacts are a proof, too. If nothing is proved, isOfThePast queries the replicas for a while (asks),
 // and notes on the volume that its state is not proven. A volume that was reset keeps its earlier note.
 func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
-	const least, most = 30 * time.Second, 2 * time.Minute
 	used, before := s.used, *s
 	if s.unproven {
 		used = s.usedBefore
@@ -159,40 +162,55 @@ func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
 	}
 	proven := o.isWithout("mark")
 	for _, other := range o.servers {
-		p := other.peers[s.id]
-		if p == nil || other == s || !other.alive() || p.met != 0 {
-			continue
+		if other != s && other.alive() && s.finds(other) {
+			if other.hasLater(s) {
+				return true, false
+			}
+			proven = proven || other.hasRecent(s)
 		}
-		if other.hasLater(s) && s.finds(other) {
+	}
+	if !proven && !before.unproven && o.now > used+leastPast {
+		if isPast, proven = o.isHeard(s, used); isPast {
 			return true, false
 		}
-		if p.pong <= other.begun {
-			continue
-		}
-		linked := !other.me().master && other.synced && (other.linked || other.linkedOnce && other.lostLink >= p.pong-10*time.Second)
-		if p.pong > used+most || p.pong > used+least && linked {
-			return true, false
-		}
-		proven = proven || p.pong <= used+least
 	}
-	if proven {
+	switch {
+	case proven:
+		return false, false
+	case !s.isFollowed():
+		s.unproven, s.usedBefore = len(s.sized()) > 1, used
 		return false, false
 	}
-	if !s.isFollowed() {
-		s.unproven, s.usedBefore = s.mark > 0 && len(s.sized()) > 1, used
-		return false, false
-	}
-	if isPast, proven = o.isOutlived(s); isPast || proven {
+	isPast, proven, asks = o.isOutlived(s)
+	if isPast || proven {
 		return isPast, false
 	}
 	s.unproven, s.usedBefore = true, used
 	if p.asksUntil == 0 {
 		p.asksUntil = o.now + 10*time.Second
-		if o.now > used+least {
+		if o.now > used+leastPast {
 			p.asksUntil = o.now + 30*time.Second
 		}
 	}
-	return false, o.now < p.asksUntil
+	return false, asks && o.now < p.asksUntil
+}
+
+// isHeard reports whether a server that did not restart had contact with a master some time after the master's volume was last in use
+// (isPast). For a volume without a mark, it also reports whether such a server had its last contact at that time (proven).
+func (o *operator) isHeard(s *server, used time.Duration) (isPast, proven bool) {
+	for _, other := range o.servers {
+		p := other.peers[s.id]
+		if p == nil || other == s || !other.alive() || p.met != 0 || p.pong <= other.begun {
+			continue
+		}
+		me := other.me()
+		linked := !me.master && me.masterID == s.id && other.synced && (other.linked || other.linkedOnce && other.lostLink >= p.pong-10*time.Second)
+		if p.pong > used+mostPast || p.pong > used+leastPast && linked {
+			return true, false
+		}
+		proven = proven || s.mark == 0 && (p.pong-used).Abs() <= leastPast
+	}
+	return false, proven
 }
 
 // finds reports whether a starting server can query another. Servers with some ids do not find nodes at new addresses.
@@ -202,10 +220,8 @@ func (s *server) finds(other *server) bool {
 }
 
 // isOutlived reports whether a replica has noted a later mark than the master's volume has (isPast), and whether the
-// replicas prove the opposite (proven).
-func (o *operator) isOutlived(s *server) (isPast, proven bool) {
-	proven = true
-	shown := false
+// replicas, or else the master that notes its marks, prove the opposite (proven). It also reports whether a replica does not answer (asks).
+func (o *operator) isOutlived(s *server) (isPast, proven, asks bool) {
 	for _, p := range s.known() {
 		if p.masterID != s.id {
 			continue
@@ -213,14 +229,15 @@ func (o *operator) isOutlived(s *server) (isPast, proven bool) {
 		i := slices.IndexFunc(o.servers, func(r *server) bool { return r.alive() && r.id == p.id })
 		switch {
 		case i < 0 || !s.finds(o.servers[i]):
-			proven = false
+			asks = true
 		case o.servers[i].hasLater(s):
-			return true, false
-		default:
-			shown = shown || o.servers[i].seenOf == s.id && o.servers[i].seen >= s.mark-30*time.Second
+			return true, false, false
+		case o.servers[i].hasRecent(s):
+			proven = true
 		}
 	}
-	return false, proven || shown
+	previous := s.neighbor(-1)
+	return false, proven || !asks && (previous != nil || len(s.sized()) < 2), asks
 }
 
 // setImage chooses the image of new pods: one that can be pulled, or one that cannot. Pods with the other image become
