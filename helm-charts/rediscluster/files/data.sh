@@ -255,7 +255,7 @@ outlived() {
 		[ -n "$silent" ] && [ "$(date +%s)" -lt "$until" ] || break
 		sleep 1
 	done
-	[ -z "$silent" ] && [ -n "$known" ] || doubt
+	[ -n "$copies" ] && [ -z "$silent" ] && [ -n "$known" ] || doubt
 	return 1
 }
 
