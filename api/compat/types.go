@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat has the types that the kinds AppService, ModelBox and CronTab share. The package imports nothing internal.
+// Package compat has the types that the kinds AppService, ModelBox and CronTab share. The package imports no package of internal/.
 //
 // +kubebuilder:object:generate=true
 package compat

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1 is the API of the operator: the DataService resource, its status
-// and the names of its conditions and reasons. It imports nothing internal.
+// and the names of its conditions and reasons. It imports no package of internal/.
 //
 // +kubebuilder:object:generate=true
 // +groupName=d3os-product.com.d3os

@@ -34,7 +34,7 @@ type MongoDB struct {
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// version of MongoDB. MongoDB's operator must know it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
+	// version of MongoDB. MongoDB's operator must support it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
 	// 0.12. An upgrade passes one major version at a time.
 	// +kubebuilder:default="8.0.12"
 	// +kubebuilder:validation:MaxLength=32

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// releasedPrefix begins the names of the ports that ReleaseNodePorts adds in its first write, and removes in its second
+// Names with releasedPrefix belong to the ports that ReleaseNodePorts adds in its first write, and removes in its second
 // write.
 const releasedPrefix = "d3os-released-"
 

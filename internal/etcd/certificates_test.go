@@ -175,7 +175,7 @@ func (k *keeper) secrets(ec *etcdv1.EtcdCluster, live there) (there, error) {
 	return secretsIn(k.plan(ec, ownerOf(ec), live.Inputs(), membership.Record{Cluster: 1, Replicas: 3}, true))
 }
 
-// recorded returns the authorities that the record may name at the end of a phase. In the phase Trust, these are the
+// recorded returns the possible values of the record's Authority at the end of a phase. In the phase Trust, these are the
 // authorities that sign next. In the other phases, they are the authorities that sign now.
 func recorded(from membership.AuthorityPhase, live there) []membership.Fingerprint {
 	a := authoritiesIn(live["Secret/store-ca"])
@@ -242,8 +242,8 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 }
 
 // After a restart, the operator accepts only the recorded authorities, even if a user has exchanged all Secrets. While
-// the Secrets contain other authorities, the operator changes no running object. If no pod exists, it accepts the other
-// authorities, but starts no pod until the record no longer names the former authorities.
+// the Secrets contain other authorities, the operator changes no running object. If no pod exists, the
+// operator accepts the authorities in the Secrets. It starts pods only after the old authorities are removed from the record.
 func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")

@@ -20,8 +20,8 @@ const (
 	containerGuard = "d3os-guard"
 	// containerVolume is the container that reports how full the volume is.
 	containerVolume = "d3os-volume"
-	// prefixRestore begins the name of the container that restores a backup to a new database, and the names of the
-	// container's volumes.
+	// Names with prefixRestore belong to the containers that restore or import data into a new database, and to their
+	// volumes.
 	prefixRestore = "d3os-restore"
 	volumeAgent   = "d3os-agent"
 	volumeRecord  = "d3os-record"

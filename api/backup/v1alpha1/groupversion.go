@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1alpha1 is the API of backups: the resources DataBackup and DataRestore, their
-// status and the names of their conditions and reasons. It imports nothing internal.
+// status and the names of their conditions and reasons. It imports no package of internal/.
 //
 // +kubebuilder:object:generate=true
 // +groupName=d3os-product.com.d3os

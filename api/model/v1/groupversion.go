@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1 is the API of ModelBoxes. It imports nothing internal.
+// Package v1 is the API of ModelBoxes. It imports no package of internal/.
 //
 // +kubebuilder:object:generate=true
 // +groupName=model.github.com

@@ -113,7 +113,7 @@ func (c *cluster) formed() (steps []Step) {
 			continue
 		}
 		if mark := c.markOf(s); s.answer.Position().Before(s.claim.Position) && mark != s.claim.mark() {
-			return c.do(PhaseRecovering, c.markClaim(s, mark), "record on claim %s the last log entry of its data after the recovery", s.claim.Name)
+			return c.do(PhaseRecovering, c.markClaim(s, mark), "annotate claim %s with the position of the last log entry in the recovered data", s.claim.Name)
 		}
 	}
 	if c.Record.Survivor != "" {

@@ -133,8 +133,8 @@ type Decision struct {
 	Model Model
 	// Steps are in order. The caller runs the first one, and then observes everything again.
 	Steps []Step
-	// Positions contains at most one step. That step records on a claim the last log entry of the claim's data, even if the first of Steps
-	// fails.
+	// Positions contains at most one step. That step annotates a claim with the position of the last log entry in the claim's data, even if the
+	// first of Steps fails.
 	Positions []Step
 	// LookAgain is the time until the next observation if no API event triggers one.
 	LookAgain time.Duration

@@ -135,7 +135,7 @@ func (w *world) useTicket(i int, broken rules) string {
 		m.cutVoters, m.cutOthers, m.cutEnd, m.done = 0, 0, uint8(bits.Len8(m.written)), m.written
 		for other := range size {
 			if other != i {
-				m.cutOthers |= 1 << other // until an order names the members that may connect
+				m.cutOthers |= 1 << other // until ActionServe names the members to refuse
 			}
 		}
 	case verbJoin:

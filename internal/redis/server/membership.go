@@ -29,7 +29,8 @@ func (t *executor) setEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "SET-CONFIG-EPOCH", t.Step.Epoch})
 }
 
-// bumpEpoch gives a master a new highest config epoch, unless it already has the highest, so that all nodes accept its slots.
+// bumpEpoch gives a master the highest config epoch of the cluster, so that all nodes accept its slots. If the master already has the highest
+// epoch, nothing changes.
 func (t *executor) bumpEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "BUMPEPOCH"})
 }

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	// ReadTimeout limits the time of all queries of a node in one pass. Default: 2s.
 	ReadTimeout time.Duration
-	// Connections limits the number of open connections. The least recently used connection is closed. Default: 2048.
+	// Connections limits the number of open connections. At the limit, a new connection closes the least recently used one. Default: 2048.
 	Connections int
 	// Tap intercepts the commands of steps. Default: none.
 	Tap Tap

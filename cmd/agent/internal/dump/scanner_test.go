@@ -40,8 +40,8 @@ func TestScanner(t *testing.T) {
 	}
 }
 
-// TooLong names the table of an INSERT statement that is longer than the limit, regardless of how the dump is divided into writes. Many
-// short INSERT statements of one table are not too long.
+// TooLong names the table of an INSERT statement that is longer than the limit, regardless of how the dump is divided into writes. The
+// limit applies to each statement, not to the sum of a table's statements.
 func TestScannerFindsALongRow(t *testing.T) {
 	for text, want := range map[string]string{
 		"USE `a`;\n" + strings.Repeat("INSERT INTO `short` VALUES (1,'"+strings.Repeat("x", 900)+"');\n", 20):                                        "",

@@ -39,7 +39,7 @@ type Cluster struct {
 // patience limits each request to an agent.
 const patience = 10 * time.Second
 
-// maxAnswer limits the size of an agent's answer. A database may have thousands of events.
+// maxAnswer limits the size of an agent's answer. The answer to PathEvents lists all events of the MySQL database, possibly thousands.
 const maxAnswer = 16 << 20
 
 // member is a member that has answered with the state of its server.
