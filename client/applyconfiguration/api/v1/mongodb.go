@@ -22,7 +22,7 @@ type MongoDBApplyConfiguration struct {
 	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates only as many losses as the
 	// next lower odd number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// version of MongoDB. MongoDB's operator must know it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
+	// version of MongoDB. MongoDB's operator must support it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
 	// 0.12. An upgrade passes one major version at a time.
 	Version *string `json:"version,omitempty"`
 	// image of mongod, with its tag. It must contain the version in the field version. Default: the image of MongoDB's operator for that version.
