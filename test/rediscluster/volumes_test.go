@@ -61,23 +61,24 @@ var volumes = []scenario{
 	{name: "a volume is restored during a short absence", happen: func(s *scene) {
 		const copies = "appendonlydir.of-the-past*/*.manifest"
 		before := 0
-		master := s.isOutdated(func(volume string) { before = keeps(volume, copies); s.age(volume, "alive", 600) })
+		master := s.isOutdated(func(volume string) { before = keeps(volume, copies); s.reset(volume, 600) })
 		if now := keeps(s.volume(master), copies); now != before+1 {
 			s.Errorf("the old data is kept %d times, and was %d times", now, before)
 		}
 	}},
-	{name: "a volume is put back by a minute", happen: func(s *scene) { s.isOutdated(func(volume string) { s.age(volume, "alive", 60) }) }},
+	{name: "a volume is put back by a minute", happen: func(s *scene) { s.isOutdated(func(volume string) { s.reset(volume, 60) }) }},
 	{name: "a volume is put back to the first moments of a server", happen: func(s *scene) {
 		s.isOutdated(func(volume string) {
 			began, file := time.Now().Add(-time.Minute), filepath.Join(volume, "alive")
 			s.Must(os.Truncate(file, 0))
 			s.Must(os.Chtimes(file, began, began))
+			s.Must(os.RemoveAll(filepath.Join(volume, "mark")))
 		})
 	}},
 	{name: "a volume is restored, and its replica restarts before it takes over", happen: func(s *scene) {
 		master, replica := s.pair(0)
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
-		back := s.putBack(master, func(volume string) { s.age(volume, "alive", 86400) }, func() func() { return s.holdAll(syscall.SIGKILL, master, replica) })
+		back := s.putBack(master, func(volume string) { s.reset(volume, 86400) }, func() func() { return s.holdAll(syscall.SIGKILL, master, replica) })
 		back()
 		s.judged("SlotsLost")
 		s.says(outdated, id)
@@ -324,6 +325,15 @@ func (s *scene) age(volume, note string, seconds int64) {
 	_, err := os.Stat(file)
 	s.Must(err)
 	s.Must(os.WriteFile(file, fmt.Appendln(nil, time.Now().Unix()-seconds), 0o600))
+}
+
+// reset ages the last use and the last mark of a volume by some seconds.
+func (s *scene) reset(volume string, seconds int64) {
+	s.Helper()
+	s.age(volume, "alive", seconds)
+	if _, err := os.Stat(filepath.Join(volume, "mark")); err == nil {
+		s.age(volume, "mark", seconds)
+	}
 }
 
 // isOutdated puts the volume of a master back to an earlier state. The master must not start on this volume before its replica has taken

@@ -68,8 +68,11 @@ hurry() {
 	patience=5
 }
 
-# in_use: writes the present time to the volume: its server runs now.
-in_use() { date +%s >"$data/alive" || :; }
+# in_use: writes the present time to the volume and to $now: its server runs now.
+in_use() {
+	now=$(date +%s)
+	echo "$now" >"$data/alive" || :
+}
 
 # A mark is a number that a master writes to its volume every ten seconds. It only grows. Other nodes see the mark after
 # the disk has it, and note it on their volumes. So if a note is above the mark of the volume itself, storage has put the
@@ -83,17 +86,25 @@ marks=d3os-marks
 # the same length, so a full disk or a crash leaves the former text.
 store() { printf '%s\n' "$2" | dd of="$data/$1" conv=notrunc,fsync 2>/dev/null; }
 
-# stored FILE PATTERN: prints the text of a file of the volume if it matches the pattern.
-stored() { grep -x "$2" "$data/$1" 2>/dev/null || :; }
+# stored FILE: sets $text to the first line of a file of the volume; empty if there is none.
+stored() {
+	text=
+	[ ! -r "$data/$1" ] || IFS= read -r text <"$data/$1" || :
+}
 
 # read_mark: sets $mark to the mark of this volume; 0 if it has none.
 read_mark() {
-	mark=$(stored mark '[0-9]*')
-	mark=${mark:-0}
+	stored mark
+	case $text in '' | *[!0-9]*) mark=0 ;; *) mark=$text ;; esac
 }
 
 # read_seen: sets $seen to the note of another volume's mark, as ID=MARK; empty if there is none.
-read_seen() { seen=$(stored seen '[0-9a-f]*=[0-9][0-9]*'); }
+read_seen() {
+	stored seen
+	seen=
+	case $text in *=*) ;; *) return 0 ;; esac
+	case ${text%%=*}/${text#*=} in /* | */ | *[!0-9a-f]*/* | */*[!0-9]*) ;; *) seen=$text ;; esac
+}
 
 # own_slots: sets $id to the id of this node if it is a master with slots; otherwise empty.
 own_slots() { id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself,master.* connected [0-9].*/\1/p' "$data/nodes.conf" 2>/dev/null) || :; }
@@ -133,33 +144,43 @@ see_master() {
 # make_mark: writes the next mark to the volume of a master with slots. It also notes the mark of the next master, by id,
 # because a shard may have no replica.
 make_mark() {
-	own_slots
-	[ -n "$id" ] || return 0
-	# shellcheck disable=SC2046 # an id, an address and a port
-	set -- $(neighbor)
-	[ $# != 3 ] || see "$2" "$3" "$1"
+	# shellcheck disable=SC2046 # up to four words
+	set -- $(ring)
+	[ $# != 0 ] || return 0
+	id=$1
+	[ $# != 4 ] || see "$3" "$4" "$2"
 	! raise_mark || publish "$id=$mark"
 }
 
-# raise_mark: writes the next mark to the volume and to $mark: the present time, or the former mark plus 1 if the clock
-# was put back.
+# raise_mark: writes the next mark to the volume and to $mark: $now, or the former mark plus 1 if the clock was put back.
 raise_mark() {
 	read_mark
-	now=$(date +%s)
 	[ "$now" -gt "$mark" ] || now=$((mark + 1))
 	mark=$now
 	store mark "$mark"
 }
 
-# owners: prints the node id, the address and the port of each master with slots, in the order of the ids.
-owners() { sed -n 's/^\([0-9a-f]*\) \([^ ]*\):\([0-9]*\)@[^ ]* [^ ]*master[^ ]* - [0-9]* [0-9]* [0-9]* [a-z]* [0-9].*/\1 \2 \3/p' "$data/nodes.conf" | sort; }
-
-# neighbor: prints the node id, the address and the port of the next master with slots. It prints nothing if there is
-# no other.
-neighbor() {
-	all=$(owners)
-	printf '%s\n' "$all" "$all" | sed -n "/^$id /{n;/^$id /!p;q;}"
+# ring: prints the id of this node if it is a master with slots, and the id, the address and the port of the next such
+# node, by id. One process does this, because a probe has little time.
+ring() {
+	awk '$3 ~ /master/ && $9 ~ /^[0-9]/ { if ($3 ~ /myself/) me = $1 ""; else at[$1] = $2 }
+		END {
+			for (id in at) {
+				if (first == "" || id < first) first = id
+				if (id > me && (after == "" || id < after)) after = id
+			}
+			if (after == "") after = first
+			host = at[after]
+			sub(/@.*/, "", host)
+			port = host
+			sub(/:[0-9]*$/, "", host)
+			sub(/.*:/, "", port)
+			if (me != "") print me, after, host, port
+		}' "$data/nodes.conf"
 }
+
+# owners: prints the node id, the address and the port of each master with slots.
+owners() { sed -n 's/^\([0-9a-f]*\) \([^ ]*\):\([0-9]*\)@[^ ]* [^ ]*master[^ ]* - [0-9]* [0-9]* [0-9]* [a-z]* [0-9].*/\1 \2 \3/p' "$data/nodes.conf"; }
 
 # noted_in ANSWER: sets $noted to the mark of this volume in the notes of another node; 0 if they have none.
 noted_in() {

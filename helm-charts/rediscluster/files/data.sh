@@ -132,6 +132,7 @@ of_the_past() {
 	read_mark
 	if [ ! -e "$data/alive" ]; then
 		# A user has put the volume back, and has removed the file. The notes of other nodes must not convict it later.
+		now=$(date +%s)
 		[ "$mark" = 0 ] || raise_mark || :
 		return 1
 	fi
