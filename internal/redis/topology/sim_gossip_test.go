@@ -189,6 +189,14 @@ func (s *server) hear(from *server) {
 	}
 }
 
+// demote makes a master a replica that has lost all its slots to another master. It will drop writes that it had not
+// replicated.
+func (s *server) demote(id string) {
+	s.demoted = true
+	s.w.demotions++
+	s.follow(id)
+}
+
 // follow makes the server a replica. The server keeps its data until it gets the data of the master.
 func (s *server) follow(id string) {
 	me := s.me()
@@ -329,7 +337,7 @@ func (s *server) isAdmitted(m *server) bool {
 }
 
 func (s *server) copyFrom(m *server) {
-	s.synced, s.linkedOnce = true, true
+	s.synced, s.linkedOnce, s.demoted, s.queueUntil = true, true, false, 0
 	s.data = maps.Clone(m.data)
 	s.offset, s.functions = m.offset, m.functions
 	switch s.replid {

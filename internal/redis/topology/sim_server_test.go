@@ -58,6 +58,7 @@ type server struct {
 	user           string        // user of replication: identifies cluster and shard
 	admits         bool          // other servers may replicate from this server; false for a new, empty node
 	damaged        bool          // its file is damaged
+	demoted        bool          // another master has its slots; its own writes end with the next copy
 	leaving        bool          // its claim is being deleted, together with its pod
 	used           time.Duration // on the volume: the last probe
 	mark           time.Duration // on the volume: the last mark of a master, see alive.sh
@@ -129,6 +130,8 @@ type world struct {
 	acked   map[int]int
 	moved   int // slots that got another owner
 	log     []string
+
+	demotions int // by gossip
 
 	deleted map[int]int // key -> the sequence of its last deletion
 	names   int
@@ -332,10 +335,14 @@ func (s *server) view() []Entry {
 	return all
 }
 
-// copies returns the latest value of each key on any server, for the check that no step destroys the last copy.
+// copies returns the latest value of each key on any server, for the check that no step destroys the last copy. It
+// leaves out servers that have lost their slots to another master, because Redis drops their writes without a step.
 func (w *world) copies() map[int]int {
 	best := map[int]int{}
 	for _, s := range w.servers {
+		if s.demoted {
+			continue
+		}
 		for key, value := range s.data {
 			best[key] = max(best[key], value)
 		}

@@ -212,7 +212,7 @@ func (s *server) claimed(from *server, slots Range) {
 		s.give(slot, idx)
 	}
 	if mine > 0 && mine == from.count(from.id) && s.count(source) == 0 {
-		s.follow(from.id) // keeps the data, as Redis does
+		s.demote(from.id) // keeps the data, as Redis does
 		return
 	}
 	for _, slot := range taken {
@@ -248,7 +248,7 @@ func (s *server) update(other *server) {
 			}
 		}
 		if len(taken) > 0 && len(taken) == s.count(p.id) && other.count(other.id) == 0 {
-			other.follow(p.id)
+			other.demote(p.id)
 			return
 		}
 		for _, slot := range taken {
