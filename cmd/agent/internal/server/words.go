@@ -76,7 +76,7 @@ func (c *Conn) BinaryLogs() ([]string, error) {
 // its name in lower case.
 var system = map[string]bool{"mysql": true, "sys": true, "information_schema": true, "performance_schema": true}
 
-// Only(schemas) sets the schemas to which Schemas, Tables and Definitions are restricted. If schemas is empty, they include all schemas
+// Only sets the schemas to which Schemas, Tables and Definitions are restricted. If schemas is empty, they include all schemas
 // except the server's own.
 func (c *Conn) Only(schemas []string) {
 	c.only = nil
