@@ -114,7 +114,7 @@ func kindOf(of runtime.Object) string {
 	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")
 }
 
-// lags reports whether a read ended because of its own time limit, and not because of the time limit of the reconciliation.
+// lags reports whether a read ended because of the limit for a read, and not because of the limit for the reconciliation.
 func lags(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }

@@ -90,7 +90,7 @@ func TestCommitsWait(t *testing.T) {
 	assert.Equal(t, p.rows(), "1 7")
 }
 
-// F8: while a replica has semi-sync on for the role of a source, its applier waits for acknowledgements of its own replicas. F9: a replica
+// F8: while a replica has semi-sync on for the role of a source, its applier waits for acknowledgements of replicas that follow it. F9: a replica
 // that does not acknowledge may show a row before the primary's commit is acknowledged. F7: after a kill, no unapplied transaction of the
 // relay log is lost.
 func TestReplicas(t *testing.T) {
