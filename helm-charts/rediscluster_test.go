@@ -336,8 +336,12 @@ func TestVolumePutBack(t *testing.T) {
 					p.write("data/"+file, text)
 				}
 			}
-			// The replica has another address, and answers under its DNS name. The node at its former address proves nothing.
-			p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n"+answers("10.0.0.2", redisOther, "none")+answers("cache-0-1.svc", redisReplica, c.seen)+
+			// The replica has another address, and answers under its DNS name. The node at its former address proves nothing, also with an old note.
+			former := "none"
+			if c.mark != "" {
+				former = seconds(-20000)
+			}
+			p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n"+answers("10.0.0.2", redisOther, former)+answers("cache-0-1.svc", redisReplica, c.seen)+
 				answers("10.0.0.3", redisOther, c.other)+"*) echo 'Could not connect to Redis' ;;\nesac\n")
 			out, err := p.run("start.sh")
 			if c.admits == "" {

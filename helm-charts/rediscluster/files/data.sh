@@ -208,8 +208,8 @@ compare_times() {
 }
 
 # noted ID HOST...: queries a node at each of its addresses, and sets $noted to the mark of this volume in the node's
-# note, and $peer to the address. If the node has noted none, noted is 0. A note counts from any node, also from one that
-# still reads its data. The absence of a note counts only from the node with that id.
+# note, and $peer to the address. If the node has noted none, noted is 0. A later or a recent mark counts from any node,
+# also from one that still reads its data. An older mark or none counts only from the node with that id.
 noted() {
 	who=$1
 	shift
@@ -217,7 +217,7 @@ noted() {
 		hurry "$peer" 6379 ACL LIST # not GETUSER, because a server that older scripts have started lacks the user
 		case $answer in *'user default '*) ;; *) continue ;; esac
 		noted_in "$answer"
-		[ "$noted" = 0 ] || return 0
+		if [ "$noted" -gt "$mark" ] || is_recent; then return 0; fi
 		hurry "$peer" 6379 CLUSTER MYID
 		[ "$answer" != "$who" ] || return 0
 	done
@@ -236,8 +236,8 @@ is_recent() { [ "$noted" != 0 ] && [ $((mark - noted)) -le "$least" ]; }
 
 # outlived: reports whether a replica has noted a later mark than the volume has. It queries the replicas for up to half
 # a minute, or for ten seconds after a short absence. If none of them has noted one of the last marks, and a replica or
-# the master that notes the marks does not answer, it calls doubt. This server then admits no replica, and the operator compares the
-# notes when it reaches the nodes. Other masters may wait for this one, so outlived does not wait for them.
+# the master that notes the marks does not answer, it calls doubt. This server then admits no replica, and the operator
+# compares the notes when it reaches the nodes. Other masters may wait for this one, so outlived does not wait for them.
 outlived() {
 	[ -n "$copies$(witnesses)" ] || return 1
 	until=$((now + 30))
