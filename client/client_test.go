@@ -47,7 +47,7 @@ func TestEveryKindHasAClient(t *testing.T) {
 	}
 }
 
-// The apply configuration of a kind sends each field of a resource as it is, also parts that the CRD does not spell out.
+// The apply configuration of a kind sends each field of a resource unchanged, also fields that the CRD does not describe.
 func TestApplyConfigurationsAreWhole(t *testing.T) {
 	for _, file := range []string{"everything.yaml", "etcd/production.yaml", "mysql/production.yaml", "redis/cache.yaml", "backup/restore.yaml"} {
 		data, err := os.ReadFile("../config/samples/" + file)

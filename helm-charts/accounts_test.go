@@ -47,7 +47,7 @@ func TestAccountsScript(t *testing.T) {
 	is := func(what string, done func() bool) {
 		t.Helper()
 		for end := time.Now().Add(5 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) { // only a hang exceeds the time limit
-			assert.Assert(t, time.Now().Before(end), "%s; it says:\n%s", what, read("stderr"))
+			assert.Assert(t, time.Now().Before(end), "%s; standard error:\n%s", what, read("stderr"))
 		}
 	}
 	ready := func() bool { _, err := os.Stat(file("ready")); return err == nil }

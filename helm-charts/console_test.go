@@ -44,7 +44,7 @@ const (
 	apiPath       = "/project-dataservice/base-api1/"
 	consolePort   = "8080"
 	backendPort   = "9094"
-	// hang is a time that only a hang uses up.
+	// hang is a time limit that only a hang exceeds.
 	hang = 3 * time.Minute
 )
 
@@ -256,7 +256,7 @@ func newZone(t *testing.T, host string) *zone {
 			if err != nil {
 				return
 			}
-			_, _ = connection.WriteTo(z.answer(question[:n]), from) // nginx asks again
+			_, _ = connection.WriteTo(z.answer(question[:n]), from) // nginx repeats the query
 		}
 	}()
 	return z
@@ -268,7 +268,7 @@ func (z *zone) set(addresses ...string) {
 	z.addresses, z.asked = addresses, false
 }
 
-// answered reports whether the zone has been asked since it was set.
+// answered reports whether the zone has got a query since its addresses were set.
 func (z *zone) answered() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -135,12 +135,12 @@ func TestStartWithoutData(t *testing.T) {
 		files []string
 		stays bool
 	}{
-		"new":                  {nil, false},
-		"all is there":         {[]string{"data/nodes.conf", "data/appendonlydir/appendonly.aof.manifest"}, true},
-		"all, of Redis 6.2":    {[]string{"data/nodes.conf", "data/appendonly.aof"}, true},
-		"the data is gone":     {[]string{"data/nodes.conf"}, false},
-		"only a snapshot":      {[]string{"data/nodes.conf", "data/dump.rdb"}, false},
-		"the manifest is gone": {[]string{"data/nodes.conf", "data/appendonlydir/appendonly.aof.1.base.rdb"}, false},
+		"new":                    {nil, false},
+		"all files":              {[]string{"data/nodes.conf", "data/appendonlydir/appendonly.aof.manifest"}, true},
+		"all files of Redis 6.2": {[]string{"data/nodes.conf", "data/appendonly.aof"}, true},
+		"no data":                {[]string{"data/nodes.conf"}, false},
+		"only a snapshot":        {[]string{"data/nodes.conf", "data/dump.rdb"}, false},
+		"no manifest":            {[]string{"data/nodes.conf", "data/appendonlydir/appendonly.aof.1.base.rdb"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,24 +178,24 @@ func TestEndOfTheFile(t *testing.T) {
 		rest string
 		tail bool
 	}{
-		"one command":                                {less(set("c"), 5), true},
-		"a large one":                                {less(large, 5), true},
-		"its first byte":                             {"*", true},
-		"two commands":                               {less(set("c"), 11) + set("d"), false},
-		"zeros":                                      {strings.Repeat("\x00", 5000), false},
-		"only MULTI":                                 {multi, true},
-		"a part of MULTI":                            {less(multi, 4), true},
-		"a transaction without EXEC":                 {multi + set("c") + set("d"), true},
-		"a part of EXEC":                             {multi + set("c") + set("d") + less(exec, 5), true},
-		"EXEC without the end of its line":           {multi + set("c") + set("d") + less(exec, 1), true},
-		"a part of its second command":               {multi + set("c") + less(set("d"), 5), true},
-		"a large one in a transaction":               {multi + set("c") + less(large, 5), true},
-		"damage in a transaction":                    {multi + set("c") + "*3\r\n$9" + set("d") + exec, false},
-		"damage in a transaction, before its EXEC":   {multi + set("c") + strings.Replace(set("d"), "$5", "$9", 1) + exec, false},
-		"damage in a transaction, and others follow": {multi + strings.Replace(set("c"), "$5", "$99999999", 1) + set("d") + exec + kept, false},
-		"zeros in a transaction":                     {multi + set("c") + strings.Repeat("\x00", 5000), false},
-		"a large one with zeros":                     {multi + set("c") + less(large, 5000) + strings.Repeat("\x00", 4000), false},
-		"a transaction in a transaction":             {multi + set("c") + multi + set("d") + exec, false},
+		"an incomplete command":                        {less(set("c"), 5), true},
+		"an incomplete large command":                  {less(large, 5), true},
+		"the first byte of a command":                  {"*", true},
+		"an incomplete command before another command": {less(set("c"), 11) + set("d"), false},
+		"zeros":                            {strings.Repeat("\x00", 5000), false},
+		"only MULTI":                       {multi, true},
+		"a part of MULTI":                  {less(multi, 4), true},
+		"a transaction without EXEC":       {multi + set("c") + set("d"), true},
+		"a part of EXEC":                   {multi + set("c") + set("d") + less(exec, 5), true},
+		"EXEC without the end of its line": {multi + set("c") + set("d") + less(exec, 1), true},
+		"a part of the second command of a transaction":          {multi + set("c") + less(set("d"), 5), true},
+		"an incomplete large command in a transaction":           {multi + set("c") + less(large, 5), true},
+		"damage in a transaction":                                {multi + set("c") + "*3\r\n$9" + set("d") + exec, false},
+		"damage in a transaction, before its EXEC":               {multi + set("c") + strings.Replace(set("d"), "$5", "$9", 1) + exec, false},
+		"damage in a transaction, and more commands follow":      {multi + strings.Replace(set("c"), "$5", "$99999999", 1) + set("d") + exec + kept, false},
+		"zeros in a transaction":                                 {multi + set("c") + strings.Repeat("\x00", 5000), false},
+		"an incomplete large command and zeros in a transaction": {multi + set("c") + less(large, 5000) + strings.Repeat("\x00", 4000), false},
+		"a transaction in a transaction":                         {multi + set("c") + multi + set("d") + exec, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,12 +248,12 @@ func TestReplicasOfANewNode(t *testing.T) {
 	t.Parallel()
 	const me, other = "8747969ea367d8323671d14aa89dcb40c9c6cd24", "45c59b1ff70b16032914a7e9b939b6438eb38ff2"
 	for name, c := range map[string]struct{ nodes, want string }{
-		"new":                       {"", "off"},
-		"met, and neither":          {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 master - 0 0 2 connected 0-9\n", "off"},
-		"a master with slots":       {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-9\n", "on"},
-		"a replica":                 {me + " 10.0.0.1:6379@16379 myself,slave " + other + " 0 0 1 connected\n", "on"},
-		"a master with a replica":   {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 slave " + me + " 0 0 2 connected\n", "on"},
-		"a master, another's slave": {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 slave " + other + " 0 0 2 connected\n", "off"},
+		"new": {"", "off"},
+		"met another node, without slots and replicas": {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 master - 0 0 2 connected 0-9\n", "off"},
+		"a master with slots":                          {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-9\n", "on"},
+		"a replica":                                    {me + " 10.0.0.1:6379@16379 myself,slave " + other + " 0 0 1 connected\n", "on"},
+		"a master with a replica":                      {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 slave " + me + " 0 0 2 connected\n", "on"},
+		"a master, and a replica of another master":    {me + " 10.0.0.1:6379@16379 myself,master - 0 0 1 connected\n" + other + " 10.0.0.2:6379@16379 slave " + other + " 0 0 2 connected\n", "off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -305,26 +305,26 @@ func TestVolumePutBack(t *testing.T) {
 		other                 string // the note of the other master; empty if it does not answer
 		used, admits          string // empty if the server does not start
 	}{
-		"put back by twenty seconds":               {seconds(-20), "", seconds(-20), seconds(-10), "", "", ""},
-		"put back by a minute":                     {seconds(-60), "", seconds(-60), seconds(-5), "", "", ""},
-		"put back by hours, in a long absence":     {seconds(-9000), "", seconds(-9000), seconds(-600), "", "", ""},
-		"put back to before its first mark":        {seconds(-60), "", "", seconds(-5), "", "", ""},
-		"put back, and its clock was fast":         {seconds(900), "", seconds(900), seconds(901), "", "", ""},
-		"its replica has noted its last mark":      {seconds(-5), "", seconds(-5), seconds(-5), "", "", "on"},
-		"its replica has noted the mark before":    {seconds(-5), "", seconds(-5), seconds(-15), "", "", "on"},
-		"its replica had no link at the end":       {seconds(-600), "", seconds(-600), seconds(-9000), "", "1699999400", "off"},
-		"then another master proves it":            {seconds(-600), "", seconds(-600), seconds(-9000), seconds(-605), "", "on"},
-		"then another master convicts it":          {seconds(-600), "", seconds(-600), seconds(-9000), seconds(-590), "", ""},
-		"then another master has no note":          {seconds(-600), "", seconds(-600), seconds(-9000), "none", "", "on"},
-		"its replica has noted nothing":            {seconds(-600), "", seconds(-600), "none", "", "1699999400", "off"},
-		"no node has noted anything":               {seconds(-600), "", "", "none", "none", "", "on"},
-		"its replica does not answer":              {seconds(-602), "", seconds(-600), "", "", "1699999400", "off"},
-		"another master proves it":                 {seconds(-600), "", seconds(-600), "", seconds(-605), "", "on"},
-		"it was away for a moment":                 {seconds(-20), "", seconds(-20), "", "", "1699999980", "off"},
-		"it has no mark":                           {seconds(-600), "", "", "", "", "1699999400", "off"},
-		"it restarts without a proof":              {seconds(-20), seconds(-602), seconds(-600), "", "", "1699999400", "off"},
-		"it restarts, and its replica proves it":   {seconds(-20), seconds(-602), seconds(-600), seconds(-600), "", "", "on"},
-		"it restarts, and its replica convicts it": {seconds(-20), seconds(-602), seconds(-600), seconds(-590), "", "", ""},
+		"restored to its state of twenty seconds ago":                       {seconds(-20), "", seconds(-20), seconds(-10), "", "", ""},
+		"restored to its state of a minute ago":                             {seconds(-60), "", seconds(-60), seconds(-5), "", "", ""},
+		"restored to its state of hours ago, after a long stop":             {seconds(-9000), "", seconds(-9000), seconds(-600), "", "", ""},
+		"restored to its state before its first mark":                       {seconds(-60), "", "", seconds(-5), "", "", ""},
+		"restored to an older state, and its clock was ahead":               {seconds(900), "", seconds(900), seconds(901), "", "", ""},
+		"its replica has noted its last mark":                               {seconds(-5), "", seconds(-5), seconds(-5), "", "", "on"},
+		"its replica has noted the mark before the last":                    {seconds(-5), "", seconds(-5), seconds(-15), "", "", "on"},
+		"its replica had no link before the stop":                           {seconds(-600), "", seconds(-600), seconds(-9000), "", "1699999400", "off"},
+		"its replica had no link, and another master has a recent mark":     {seconds(-600), "", seconds(-600), seconds(-9000), seconds(-605), "", "on"},
+		"its replica had no link, and another master has a later mark":      {seconds(-600), "", seconds(-600), seconds(-9000), seconds(-590), "", ""},
+		"its replica had no link, and another master has no note":           {seconds(-600), "", seconds(-600), seconds(-9000), "none", "", "on"},
+		"its replica has noted nothing":                                     {seconds(-600), "", seconds(-600), "none", "", "1699999400", "off"},
+		"no node has noted anything":                                        {seconds(-600), "", "", "none", "none", "", "on"},
+		"its replica does not answer":                                       {seconds(-602), "", seconds(-600), "", "", "1699999400", "off"},
+		"its replica does not answer, and another master has a recent mark": {seconds(-600), "", seconds(-600), "", seconds(-605), "", "on"},
+		"its replica does not answer after a short stop":                    {seconds(-20), "", seconds(-20), "", "", "1699999980", "off"},
+		"it has no mark, and its replica does not answer":                   {seconds(-600), "", "", "", "", "1699999400", "off"},
+		"after a start without a proof, its replica does not answer":        {seconds(-20), seconds(-602), seconds(-600), "", "", "1699999400", "off"},
+		"after a start without a proof, its replica has the last mark":      {seconds(-20), seconds(-602), seconds(-600), seconds(-600), "", "", "on"},
+		"after a start without a proof, its replica has a later mark":       {seconds(-20), seconds(-602), seconds(-600), seconds(-590), "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -374,8 +374,8 @@ func answers(host, id, seen string) string {
 		"*" + host + "*GETUSER*) printf 'flags\noff\nkeys\n" + keys + "\n' ;;\n"
 }
 
-// Without notes, a node that did not restart proves by the time of its last contact that a volume was put back. Times are compared by one
-// clock, and prove nothing after a start without a proof or a short absence.
+// Without notes, a node that did not restart proves by the time of its last contact that a volume has an older state. Times are compared by
+// one clock, and prove nothing after a start without a proof or a short absence.
 func TestTimesOfContacts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -468,7 +468,7 @@ func TestNotesOfTheProbe(t *testing.T) {
 		"a replica without a link":  {strings.Replace(up, ":up", ":down", 1), "", "", "", ""},
 		"a master":                  {`role:master\r\n`, "", "", seconds(0), "~own:" + redisNode + "=1700000000 ~" + note},
 		"a master with a mark":      {`role:master\r\n`, seconds(-10), "", seconds(0), "~own:" + redisNode + "=1700000000 ~" + note},
-		"its clock was put back":    {`role:master\r\n`, seconds(600), "", seconds(601), "~own:" + redisNode + "=1700000601 ~" + note},
+		"its clock was set back":    {`role:master\r\n`, seconds(600), "", seconds(601), "~own:" + redisNode + "=1700000601 ~" + note},
 		"its disk fails":            {`role:master\r\n`, seconds(-10), "full", seconds(-10), ""},
 		"a server that refuses":     {`ERR max number of clients reached`, "", "", "", ""},
 	} {
@@ -552,7 +552,7 @@ func TestWrongSettings(t *testing.T) {
 		return p.read("run/redis/settings.conf")
 	}
 	p.write("settings/redis.conf", "unknown 1\n")
-	assert.Assert(t, cmp.Contains(settings(""), "unknown 1"), "Redis itself says what is wrong")
+	assert.Assert(t, cmp.Contains(settings(""), "unknown 1"), "Redis itself reports the wrong setting")
 	p.write("settings/redis.conf", "timeout 1\n")
 	assert.Assert(t, cmp.Contains(settings(""), "timeout 1"))
 	p.write("data/appendonly.aof", "")

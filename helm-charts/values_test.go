@@ -107,31 +107,31 @@ func TestValuesOfPlainHelm(t *testing.T) {
 		path           []any
 		want           string
 	}{
-		"no more pods, so one less": {"rollingUpdate: {maxSurge: 0}", "Deployment", []any{"strategy"}, `{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1},"type":"RollingUpdate"}`},
-		"a StatefulSet, all gone":   {"kind: StatefulSet, strategy: Recreate", "StatefulSet", []any{"updateStrategy"}, `{}`},
-		"a StatefulSet, one less":   {"kind: StatefulSet, rollingUpdate: {maxUnavailable: 1}", "StatefulSet", []any{"updateStrategy"}, `{}`},
-		"a DaemonSet":               {"kind: DaemonSet", "DaemonSet", []any{"updateStrategy"}, `{}`},
-		"a DaemonSet has no number": {"kind: DaemonSet, replicas: 2", "DaemonSet", []any{"replicas"}, `null`},
-		"nor an autoscaler":         {"kind: DaemonSet, autoscaling: {min: 2, max: 3}", "HorizontalPodAutoscaler", nil, `null`},
-		"somebody else's number":    {"replicas: null", "Deployment", []any{"replicas"}, `null`},
-		"a target as text":          {"ports: [{name: a, port: 1, targetPort: '2'}]", "Service", []any{"ports", 1, "targetPort"}, `2`},
-		"no time zone":              {"timeZone: ''", "Deployment", []any{"template", "spec", "containers", 0, "env"}, `null`},
+		"a rolling update with maxSurge 0":     {"rollingUpdate: {maxSurge: 0}", "Deployment", []any{"strategy"}, `{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1},"type":"RollingUpdate"}`},
+		"a StatefulSet with strategy Recreate": {"kind: StatefulSet, strategy: Recreate", "StatefulSet", []any{"updateStrategy"}, `{}`},
+		"a StatefulSet with maxUnavailable":    {"kind: StatefulSet, rollingUpdate: {maxUnavailable: 1}", "StatefulSet", []any{"updateStrategy"}, `{}`},
+		"a DaemonSet":                          {"kind: DaemonSet", "DaemonSet", []any{"updateStrategy"}, `{}`},
+		"a DaemonSet has no replicas":          {"kind: DaemonSet, replicas: 2", "DaemonSet", []any{"replicas"}, `null`},
+		"a DaemonSet has no autoscaler":        {"kind: DaemonSet, autoscaling: {min: 2, max: 3}", "HorizontalPodAutoscaler", nil, `null`},
+		"replicas of another writer":           {"replicas: null", "Deployment", []any{"replicas"}, `null`},
+		"a target as text":                     {"ports: [{name: a, port: 1, targetPort: '2'}]", "Service", []any{"ports", 1, "targetPort"}, `2`},
+		"no time zone":                         {"timeZone: ''", "Deployment", []any{"template", "spec", "containers", 0, "env"}, `null`},
 		"a database without a port": {"timeZone: '', endpoints: {mysql: {url: 'mysql://[2001:db8::1]'}}",
 			"Deployment", []any{"template", "spec", "containers", 0, "env"},
 			`[{"name":"MYSQL_HOST","value":"2001:db8::1"},{"name":"MYSQL_PORT","value":"3306"}]`},
-		"a label that is ours": {"labels: {app.kubernetes.io/name: theirs}",
+		"a label that the chart sets": {"labels: {app.kubernetes.io/name: theirs}",
 			"Deployment", []any{"template", "metadata", "labels", "app.kubernetes.io/name"}, `"own"`},
-		"no policy": {"networkPolicy: {from: [a], open: true}", "NetworkPolicy", nil, `null`},
+		"no network policy": {"networkPolicy: {from: [a], open: true}", "NetworkPolicy", nil, `null`},
 		"a published port, and callers": {"ports: [{name: a, port: 9}], ingress: {host: a.b}, networkPolicy: {enabled: true, from: [b, a, b]}", "NetworkPolicy", []any{"ingress"},
 			`[{"ports":[{"port":8080,"protocol":"TCP"}]},{"from":[{"podSelector":{"matchExpressions":[{"key":"app.kubernetes.io/name","operator":"In","values":["a","b"]}],` +
 				`"matchLabels":{"app.kubernetes.io/instance":"release"}}}],"ports":[{"port":9,"protocol":"TCP"}]}]`},
 		"a port that a Gateway reaches": {"httpRoute: {gateways: [{name: a}]}, networkPolicy: {enabled: true}", "NetworkPolicy", []any{"ingress"},
 			`[{"ports":[{"port":8080,"protocol":"TCP"}]}]`},
-		"a mesh's port, for callers and not for all whom an ingress brings": {"ingress: {host: a.b}, networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}], additionalPorts: [15008]}", "NetworkPolicy",
+		"a mesh's port, for callers, but not for all addresses": {"ingress: {host: a.b}, networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}], additionalPorts: [15008]}", "NetworkPolicy",
 			[]any{"ingress"}, `[{"ports":[{"port":8080,"protocol":"TCP"}]},{"from":[{"podSelector":{}}],"ports":[{"port":15008,"protocol":"TCP"}]}]`},
-		"a mesh's port, for everyone": {"networkPolicy: {enabled: true, open: true, additionalPorts: [15008]}", "NetworkPolicy", []any{"ingress"},
+		"a mesh's port, for all addresses": {"networkPolicy: {enabled: true, open: true, additionalPorts: [15008]}", "NetworkPolicy", []any{"ingress"},
 			`[{"ports":[{"port":8080,"protocol":"TCP"},{"port":15008,"protocol":"TCP"}]}]`},
-		"a mesh's port, for no one": {"networkPolicy: {enabled: true, additionalPorts: [15008]}", "NetworkPolicy", []any{"ingress"}, `null`},
+		"a mesh's port without callers": {"networkPolicy: {enabled: true, additionalPorts: [15008]}", "NetworkPolicy", []any{"ingress"}, `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -297,21 +297,21 @@ func TestFormats(t *testing.T) {
 		settings     map[string]any
 		want         string
 	}{
-		"a new key":               {"properties", "a=1\n", map[string]any{"b": "2", "c": ""}, "a=1\nb=2\nc=\n"},
-		"in its place":            {"properties", "a=1\nb=2\nc=3\n", map[string]any{"b": "x"}, "a=1\nb=x\nc=3\n"},
-		"a dot is a dot":          {"properties", "axb=1\na.b=2\n", map[string]any{"a.b": "x"}, "axb=1\na.b=x\n"},
-		"no other key":            {"properties", "#a=1\naa=1\na.a=1\n", map[string]any{"a": "x"}, "#a=1\naa=1\na.a=1\na=x\n"},
-		"not a reference":         {"properties", "a=1\n", map[string]any{"a": "$0 ${0} $1"}, "a=$0 ${0} $1\n"},
-		"in the order of names":   {"properties", "", map[string]any{"a b": "1", "a-b": "2", "a:b": "3"}, "a\\ b=1\na-b=2\na\\:b=3\n"},
-		"with blanks":             {"properties", " a : 1\nb = 2\n", map[string]any{"a": "x", "b": "y"}, "a=x\nb=y\n"},
-		"nested":                  {"yaml", "a: {b: 1, c: 2}\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n  c: 2\n"},
-		"what stands in its way":  {"yaml", "a: 1\nb: [1]\n", map[string]any{"a.b": "x", "b.c": "y"}, "a:\n  b: x\nb:\n  c: \"y\"\n"},
-		"a whole part":            {"yaml", "a: {b: 1}\n", map[string]any{"a": "x"}, "a: x\n"},
-		"a key with dots":         {"yaml", "a.b: 1\na.c: 2\n", map[string]any{"a.b": "x"}, "a:\n  b: x\na.c: 2\n"},
-		"nothing there":           {"yaml", "a:\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n"},
-		"a string":                {"yaml", "a: 1\nlong: 1800000\n", map[string]any{"a": "true"}, "a: \"true\"\nlong: 1800000\n"},
-		"several":                 {"yaml", "{}", map[string]any{"a.b": "1", "a.c.d": "x"}, "a:\n  b: \"1\"\n  c:\n    d: x\n"},
-		"a name that is a number": {"javascript", "", map[string]any{"1": "2"}, "Object.assign(window.HAIER_APP_CONFIG, {\"1\": 2});\n"},
+		"a new key":                      {"properties", "a=1\n", map[string]any{"b": "2", "c": ""}, "a=1\nb=2\nc=\n"},
+		"a key keeps its place":          {"properties", "a=1\nb=2\nc=3\n", map[string]any{"b": "x"}, "a=1\nb=x\nc=3\n"},
+		"a dot matches only a dot":       {"properties", "axb=1\na.b=2\n", map[string]any{"a.b": "x"}, "axb=1\na.b=x\n"},
+		"similar keys are unchanged":     {"properties", "#a=1\naa=1\na.a=1\n", map[string]any{"a": "x"}, "#a=1\naa=1\na.a=1\na=x\n"},
+		"a value with dollar signs":      {"properties", "a=1\n", map[string]any{"a": "$0 ${0} $1"}, "a=$0 ${0} $1\n"},
+		"in the order of names":          {"properties", "", map[string]any{"a b": "1", "a-b": "2", "a:b": "3"}, "a\\ b=1\na-b=2\na\\:b=3\n"},
+		"with blanks":                    {"properties", " a : 1\nb = 2\n", map[string]any{"a": "x", "b": "y"}, "a=x\nb=y\n"},
+		"nested":                         {"yaml", "a: {b: 1, c: 2}\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n  c: 2\n"},
+		"values in the place of parents": {"yaml", "a: 1\nb: [1]\n", map[string]any{"a.b": "x", "b.c": "y"}, "a:\n  b: x\nb:\n  c: \"y\"\n"},
+		"a value replaces a map":         {"yaml", "a: {b: 1}\n", map[string]any{"a": "x"}, "a: x\n"},
+		"a key with dots":                {"yaml", "a.b: 1\na.c: 2\n", map[string]any{"a.b": "x"}, "a:\n  b: x\na.c: 2\n"},
+		"a parent without a value":       {"yaml", "a:\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n"},
+		"a string":                       {"yaml", "a: 1\nlong: 1800000\n", map[string]any{"a": "true"}, "a: \"true\"\nlong: 1800000\n"},
+		"several":                        {"yaml", "{}", map[string]any{"a.b": "1", "a.c.d": "x"}, "a:\n  b: \"1\"\n  c:\n    d: x\n"},
+		"a name that is a number":        {"javascript", "", map[string]any{"1": "2"}, "Object.assign(window.HAIER_APP_CONFIG, {\"1\": 2});\n"},
 		"every character": {"properties", "", map[string]any{"key with = : blank": "  two", "#hash": "\tone\r\n", `back\slash`: `C:\new`, "emoji": "您😀"},
 			`\#hash=\tone\r\n` + "\n" + `back\\slash=C:\\new` + "\n" + `emoji=\u60a8\ud83d\ude00` + "\n" + `key\ with\ \=\ \:\ blank=\  two` + "\n"},
 		"text in a script": {"javascript", "", map[string]any{"A": "a'b\"\n</script>", "B": "true", "C": "-1.50", "D": "007", "E": "1e3", "F": "null"},
@@ -340,7 +340,7 @@ func TestTheTableOfSizes(t *testing.T) {
 			}
 			assert.NilError(t, yaml.Unmarshal(data, &v))
 			s := v.Sizes[size]
-			assert.Equal(t, s.Requests["memory"], s.Limits["memory"], "memory that is not there kills a pod")
+			assert.Equal(t, s.Requests["memory"], s.Limits["memory"], "a request below the limit: a node without free memory kills the pod")
 			row += fmt.Sprintf(" | %s to %s CPU, %s", s.Requests["cpu"], s.Limits["cpu"], s.Limits["memory"])
 		}
 		assert.Assert(t, is.Contains(strings.Split(string(text), "\n"), row+" |"))

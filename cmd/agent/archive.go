@@ -126,7 +126,7 @@ func keepArchiving(ctx context.Context, archive func(context.Context) error, giv
 	}
 }
 
-// print prints the end of the archive, and writes it to the state file.
+// print prints the position and the time up to which the archive is complete, and writes them to the state file.
 func (r *archiveReport) print(h manifest.Head) {
 	text, err := json.Marshal(struct {
 		Progress string            `json:"progress"`

@@ -56,8 +56,8 @@ func backupEtcd(arguments []string) int {
 	})
 }
 
-// birth adds the flags of a restore that runs only in members of a new cluster. The returned function reports whether this pod may restore.
-// It returns false if the operator's record shows that the cluster was formed.
+// birth adds the flags --birth and --record of a restore. The returned function reports whether this pod may restore. With --birth, it
+// returns false if the operator's record shows that the cluster was formed.
 func (c *config) birth() func() (bool, error) {
 	born := c.Bool("birth", false, "succeed without a restore if the volume has data, or if --record shows that the cluster was formed")
 	record := c.String("record", "", "folder with the operator's record, for --birth")

@@ -91,7 +91,7 @@ func (c *config) writes() {
 	c.Var(&c.recipients, "recipient", "public key to encrypt to, such as age1...; may be given several times")
 }
 
-// secret returns the value of the environment variable NAME, or else the content of the file that NAME_FILE names. It cleans the value with
+// secret returns the content of the file that NAME_FILE names, or else the value of the environment variable NAME. It cleans the value with
 // contract.CleanSecret. It returns "" if neither variable is set.
 func secret(name string) (string, error) {
 	raw, from, err := given(name)
@@ -105,8 +105,8 @@ func secret(name string) (string, error) {
 	return value, nil
 }
 
-// given returns the value of the environment variable NAME, or else the content of the file that NAME_FILE names. from
-// is the name of the variable that was set; "" if neither is set.
+// given returns the content of the file that NAME_FILE names, or else the value of the environment variable NAME. from
+// describes the source of the value for messages; "" if neither variable is set.
 func given(name string) (raw []byte, from string, err error) {
 	if file := os.Getenv(name + contract.InFile); file != "" {
 		if raw, err = os.ReadFile(file); err != nil {
@@ -169,7 +169,7 @@ func privateKeys() ([]age.Identity, error) {
 	return seal.ParseIdentities(string(text))
 }
 
-// command parses the flags, runs the function of a command, and prints the result as the last line of the output. It returns the exit code.
+// command parses the flags, calls do, and prints the result as the last line of the output. It returns the exit code.
 func (c *config) command(arguments []string, do func(ctx context.Context, result *contract.Result) error) int {
 	result := &contract.Result{Command: strings.TrimPrefix(c.Name(), "agent ")}
 	begin := time.Now()
@@ -225,11 +225,11 @@ func (c *config) report(result *contract.Result) {
 	}
 }
 
-// shorten returns a result that fits into a termination message, in which a character of a name may take six bytes.
+// shorten returns a copy of the result that fits into a termination message. In its JSON, a character may take six bytes.
 func shorten(result *contract.Result) contract.Result {
 	short := *result
 	short.Backups, short.Timelines, short.Removed = nil, nil, nil
-	if at := short.Position; at != nil && len(at.GTID) > maxGTID { // a truncated set of GTIDs would be another set
+	if at := short.Position; at != nil && len(at.GTID) > maxGTID { // a truncated set would be another set of GTIDs, so the message has none
 		short.Position = &contract.Position{File: at.File, Offset: at.Offset}
 	}
 	for limit := 700; limit > 10; limit /= 2 {

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/cron"
 )
 
-// reapEvery is the interval between searches for orphans of an active run.
+// reapEvery is the interval at which the agent reaps orphaned processes. The end of a run also reaps them.
 const reapEvery = 10 * time.Second
 
 // cronOptions are the flags of `agent cron`.
@@ -51,7 +51,7 @@ func runCron(args []string) int {
 	return code(serveCron(ctx, o))
 }
 
-// parseCron reads the flags. check reports whether the command only asks the running agent for the result of the last run.
+// parseCron reads the flags. check reports whether --check is set: the command then only queries the running agent.
 func parseCron(args []string) (o *cronOptions, check bool, err error) {
 	o = &cronOptions{}
 	flags := flag.NewFlagSet("agent cron", flag.ContinueOnError)

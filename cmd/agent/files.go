@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// mostFiles bounds the number of files that programs of the agent may open. MySQL 5.7 and its tools reserve memory for each file that they
-// may open: 24 MiB with this limit, many GiB on a node without a limit.
+// mostFiles bounds the number of files that the agent and the programs that it starts may open. MySQL 5.7 and its tools reserve memory for
+// each file that they may open: 24 MiB with this limit, many GiB on a node without a limit.
 const mostFiles = 1 << 20
 
-// limitsFile is a file that bounds the open files of the server, because no field of a pod does. The image's entry point, a bash script,
-// reads the file first if BASH_ENV names it.
+// limitsFile is a script that bounds the number of files that the server may open, because a pod has no field for this limit. The image's
+// entry point, a bash script, runs the script first if BASH_ENV names it.
 const (
 	limitsFile   = "limits.sh"
 	limitsScript = `case $(ulimit -n) in

@@ -68,7 +68,8 @@ func readTicket(file string) (isCutOver bool, accepted string) {
 	return word == contract.TicketCutOver, accepted
 }
 
-// imports completes the options. It returns true if the volume is in use.
+// imports completes the options. It returns true if nothing is to be imported: with --birth, if the volume has or had a database, or if
+// the record expects one.
 func (c *config) imports(ctx context.Context, o *importer.Options, more list, birth bool, record string) (bool, error) {
 	t := &o.Target
 	if t.Volume == "" || t.Data != filepath.Base(t.Data) || strings.HasPrefix(t.Data, ".") || t.Data == "/" {

@@ -86,8 +86,8 @@ func TestTerminationMessagesAreWhole(t *testing.T) {
 	}
 }
 
-// The guard reports whether a start is the first start on a volume. The first start may leave an incomplete database. If the server's
-// container starts again in the same pod, the guard does not run before that start.
+// The guard reports whether a start is the first start on a volume. A container that ends during this start may leave an incomplete
+// database. The guard does not run before a restart of the container in the same pod, so the operator needs the report.
 func TestReportOfTheGuard(t *testing.T) {
 	for _, isFirst := range []bool{true, false} {
 		volume := t.TempDir()

@@ -91,8 +91,8 @@ func code(err error) int {
 	return 0
 }
 
-// install copies this program, and writes the limits next to it. It replaces an earlier copy atomically: the container may have been killed
-// during the copy.
+// install copies this program, and writes limitsFile next to it. It replaces an earlier copy atomically: if the container is killed during
+// the copy, no incomplete program remains.
 func install(to string) error {
 	from, err := os.Executable()
 	if err != nil {

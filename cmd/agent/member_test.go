@@ -33,5 +33,5 @@ func TestWrongCertificateHasAReason(t *testing.T) {
 	assert.Equal(t, said.Reason, "CertificateWrong")
 	files, err := os.ReadDir(folder)
 	assert.NilError(t, err)
-	assert.Equal(t, len(files), 1, "the volume and the notes are as they were")
+	assert.Equal(t, len(files), 1, "startMember wrote to the volume or to the notes")
 }

@@ -113,7 +113,7 @@ func verifyFiles(ctx context.Context, result *contract.Result, source restore.So
 	return err
 }
 
-// replayedTo adds the applied transactions of a replay to a result.
+// replayedTo adds the end of a replay to a result, and the numbers of transactions before and after this end.
 func replayedTo(result *contract.Result, out restore.Outcome) {
 	if result.Transactions, result.Later = out.Transactions, out.Later; !out.RestoredTo.IsZero() {
 		result.RestoredTo, result.Position = &out.RestoredTo, out.Position

@@ -33,13 +33,13 @@ type archiveReport struct {
 
 	mu     sync.Mutex
 	head   manifest.Head
-	at     time.Time // time of the last success, by this clock
+	at     time.Time // time of the last success, by the agent's clock
 	base   string    // the backup that the timeline continues, "" for none
 	line   string    // the timeline for which base was determined
 	looked time.Time // the time when base was determined
 }
 
-// reached records that the store has everything up to the head.
+// reached records that the archive in the store is complete up to the head.
 func (r *archiveReport) reached(ctx context.Context, s store.Store, h manifest.Head) {
 	r.print(h)
 	r.mu.Lock()

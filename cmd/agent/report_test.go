@@ -27,10 +27,10 @@ func TestArchiveReport(t *testing.T) {
 		base    string
 		problem string
 	}{
-		"nothing was archived":  {time.Time{}, "a", "nothing was archived yet"},
-		"it is late":            {time.Now().Add(-2 * time.Hour), "a", "the archive is late"},
-		"it continues nothing":  {time.Now(), "", "no backup belongs to timeline " + head.Timeline},
-		"the end of it is near": {time.Now(), "a", ""},
+		"nothing was archived":       {time.Time{}, "a", "nothing was archived yet"},
+		"the archive is late":        {time.Now().Add(-2 * time.Hour), "a", "the archive is late"},
+		"no backup belongs to it":    {time.Now(), "", "no backup belongs to timeline " + head.Timeline},
+		"the last success is recent": {time.Now(), "a", ""},
 	} {
 		r := &archiveReport{late: time.Hour, head: head, at: c.at, base: c.base}
 		if _, got := r.status(); !strings.HasPrefix(got, c.problem) || (got == "") != (c.problem == "") {
@@ -80,7 +80,7 @@ func TestArchiveAnswers(t *testing.T) {
 	}
 }
 
-// The termination message has at most five warnings. If there are more, the last line counts the omitted warnings.
+// The termination message has at most five warnings. If there are more, the last of the five states the number of omitted warnings.
 func TestWarningsThatDoNotFitAreCounted(t *testing.T) {
 	warnings := func(n int) (all []string) {
 		for i := range n {

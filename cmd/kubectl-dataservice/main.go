@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The kubectl plugin: kubectl dataservice.
+// Command kubectl-dataservice is the kubectl plugin `kubectl dataservice`.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rewrites the tar archive of an image's layer, from standard input to standard output. The output depends only on names, modes and
-// contents, because different versions of buildah, tar and Debian write slightly different headers.
+// Command layer rewrites the tar archive of an image's layer, from standard input to standard output. The output depends only on names,
+// modes and contents: different versions of buildah, tar and Debian write slightly different headers.
 package main
 
 import (

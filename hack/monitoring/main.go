@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Prints the files that administrators load into Prometheus and Grafana:
+// Command monitoring prints the files that administrators load into Prometheus and Grafana:
 //
 //	go run -C hack/monitoring . rules [-project URL] [-shorten N] [-plain]
 //	go run -C hack/monitoring . dashboard

@@ -45,10 +45,10 @@ type Result struct {
 	Action Action
 	// Rewrite lists the fields that an admission policy changed. It is nil if no policy changed a field.
 	Rewrite *Rewrite
-	// AfterReplace reports that a created object replaces an object that this process deleted for that purpose.
+	// AfterReplace is set if the object was created again after this process had deleted it with the Action Replaced.
 	AfterReplace bool
-	// Contested is set if another writer keeps changing the number of pods. If its field IsExact is set, the operator has corrected the
-	// number. Otherwise, the operator corrects the number later.
+	// Contested is set if another writer keeps changing the number of pods. If Contested.IsExact is set, Apply has set the planned number.
+	// Otherwise, the operator sets it after Contested.RetryAfter.
 	Contested *ContestedError
 	// Variables are the names of variables that another writer had added to planned containers, and that Apply has
 	// removed.
@@ -66,7 +66,7 @@ func (e *ConflictError) Error() string {
 }
 
 // UnseenError reports that the owner's Secret exists with other values than the planned values, and that the cache does not show the Secret
-// yet. A caller that has generated values must not replace the values in use.
+// yet. If the caller has generated the planned values, it must use the live values instead.
 type UnseenError struct{ Live *unstructured.Unstructured }
 
 func (e *UnseenError) Error() string {
@@ -89,7 +89,7 @@ type Applier struct {
 	watched    watched
 }
 
-// New returns an Applier of an operator of that version. The client must have a cache with read-your-writes consistency.
+// New returns the Applier of an operator with that version. The client must have a cache with read-your-writes consistency.
 func New(c client.Client, live client.Reader, types *Types, version string) *Applier {
 	return &Applier{
 		client: c, live: live, version: version,
@@ -190,7 +190,8 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	return result, err
 }
 
-// write updates or replaces a live object that differs from the planned object. same reports whether only unplanned entries differ.
+// write updates or replaces a live object that differs from the planned object. same reports whether all planned values are live, so that
+// only unplanned entries must be removed (see hasUnplanned).
 func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstructured, same bool, action Action) (Result, error) {
 	if unchangeable(planned, live) {
 		return a.replace(ctx, planned, live, errAddress)
@@ -220,8 +221,8 @@ func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstruc
 	return a.answered(planned, live, obj, action)
 }
 
-// answered returns the result of an update. If a policy had made the same changes before the write, and has made them
-// again, the write does not count as a correction.
+// answered returns the result of an update. If an admission policy had made the same changes before the write, and has
+// made them again, the write does not count as a correction.
 func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, action Action) (Result, error) {
 	rewrite, err := a.remember(planned, answer)
 	if err != nil {
@@ -244,9 +245,9 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 	return result, nil
 }
 
-// applyOver applies a planned object over a live one. If a foreign entry blocks the apply, such as a port with a
-// planned name, applyOver calls restore instead. In most of these cases, the API server answers Invalid. The API
-// server does not answer Invalid if another port of the Service has the planned node port.
+// applyOver applies a planned object over a live one. If a foreign entry blocks the apply, applyOver calls restore
+// instead. For example, a foreign port has the name of a planned port. The API server then answers Invalid, except if a
+// foreign port of the Service has the planned node port.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // prevents the creation of an object, and a change of another object with this name

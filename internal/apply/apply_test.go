@@ -33,7 +33,8 @@ import (
 	"d3os.com/d3os-operator/test/apiserver"
 )
 
-// renderings returns the sets of objects to test: of the sample, of a spec with many settings, and of the charts' ci files.
+// renderings returns functions that render the objects to test: from the sample, from a spec with many settings, and from the charts' ci
+// files.
 func renderings(t *testing.T) map[string]func(*platform) []*unstructured.Unstructured {
 	t.Helper()
 	found := map[string]func(*platform) []*unstructured.Unstructured{}
@@ -133,22 +134,22 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ before, after, id string }{
 		"image, and number of pods": {"{web: {replica: 2}}", "{web: {image: b, replica: 3}}", "Deployment/web"},
-		"image, and a variable less": {
+		"image, and one variable less": {
 			"{eureka: {image: a, env: {A: b}}}", "{eureka: {image: b}}", "Deployment/eureka",
 		},
-		"port of the workload":    {"{eureka: {}}", "{eureka: {port: 1234}}", "Deployment/eureka"},
-		"port of the Service":     {"{eureka: {}}", "{eureka: {port: 1234}}", "Service/eureka"},
-		"to a third party":        {"{eureka: {}}", "{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "Service/eureka"},
-		"back from a third party": {"{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "{eureka: {}}", "Service/eureka"},
-		"a node port":             {"{eureka: {}}", "{eureka: {nodePort: 30999}}", "Service/eureka"},
-		"no node port":            {"{eureka: {nodePort: 30998}}", "{eureka: {}}", "Service/eureka"},
-		"the data elsewhere":      {"{mysql: {kind: Deployment}}", "{mysql: {kind: Deployment, storage: {retention: Delete}}}", "PersistentVolumeClaim/data-mysql-dataservice-0"},
-		"a set's retention":       {"{mysql: {}}", "{mysql: {storage: {retention: Delete}}}", "StatefulSet/mysql-dataservice"},
-		"user's own script":       {"{mysql: {initScripts: [{name: a}]}}", "{mysql: {initScripts: [{name: b}]}}", "StatefulSet/mysql-dataservice"},
-		"resources less": {
+		"port of the workload":       {"{eureka: {}}", "{eureka: {port: 1234}}", "Deployment/eureka"},
+		"port of the Service":        {"{eureka: {}}", "{eureka: {port: 1234}}", "Service/eureka"},
+		"becomes a third party":      {"{eureka: {}}", "{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "Service/eureka"},
+		"is no longer a third party": {"{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "{eureka: {}}", "Service/eureka"},
+		"a node port":                {"{eureka: {}}", "{eureka: {nodePort: 30999}}", "Service/eureka"},
+		"no node port":               {"{eureka: {nodePort: 30998}}", "{eureka: {}}", "Service/eureka"},
+		"a claim's retention":        {"{mysql: {kind: Deployment}}", "{mysql: {kind: Deployment, storage: {retention: Delete}}}", "PersistentVolumeClaim/data-mysql-dataservice-0"},
+		"a StatefulSet's retention":  {"{mysql: {}}", "{mysql: {storage: {retention: Delete}}}", "StatefulSet/mysql-dataservice"},
+		"a user's script":            {"{mysql: {initScripts: [{name: a}]}}", "{mysql: {initScripts: [{name: b}]}}", "StatefulSet/mysql-dataservice"},
+		"fewer resources": {
 			"{eureka: {resources: {requests: {cpu: 1}, limits: {cpu: 1}}}}", "{eureka: {resources: {requests: {cpu: 2}}}}", "Deployment/eureka",
 		},
-		"another host": {
+		"another host of a third party": {
 			"{eureka: {kind: 3, thirdParty: {url: 'http://a.example.com'}}}", "{eureka: {kind: 3, thirdParty: {url: 'http://b.example.com'}}}", "Service/eureka",
 		},
 	} {

@@ -22,7 +22,8 @@ import (
 // a StatefulSet with the retention policy Delete is the controller, the volume is deleted with the StatefulSet. Without a controller, the
 // volume is retained. The functions below change the controller, so that no change of a workload deletes a volume.
 
-// claims lists the owner's claims whose names belong to a StatefulSet.
+// claims lists the claims of a StatefulSet: those that refer to it as an owner, and the owner's claims with a name from
+// its templates.
 func (a *Applier) claims(ctx context.Context, from client.Reader, owner object.Owner, set *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	list := object.EmptyList(object.ClaimKind)
 	options := []client.ListOption{client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()}}

@@ -96,9 +96,9 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 	return has, merged, nil
 }
 
-// onlyDefaulted reports whether two atomic values differ only in values that the API server has filled in, such as the
-// volume mode of a claim template. A difference in an atomic map always counts, because an additional entry in a selector
-// selects other pods. The exceptions are maps in which the API server sets defaults.
+// onlyDefaulted reports whether two atomic values differ only in values that the API server has filled in, such as the volume mode of a claim
+// template. A difference in an atomic map always counts, because an additional entry in a selector selects other pods. The exceptions are
+// fieldRef and resourceFieldRef, in which the API server sets defaults.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	if planned == nil {
 		return true // the Go type writes null for a field that the plan does not set
@@ -158,8 +158,8 @@ var itemDefaults = map[string]any{
 	"protocol": "TCP", "divisor": "0", "expirationSeconds": int64(3600),
 }
 
-// filledIn reports whether a value is the API server's default for a field of an item. An empty selector is never a
-// default, because it selects everything.
+// filledIn reports whether a value is the API server's default for a field of an item in an atomic list. An empty
+// selector is never a default, because it selects everything.
 func filledIn(name string, value any) bool {
 	if value == nil || value == false {
 		return true

@@ -90,7 +90,7 @@ type contest struct {
 	count int
 	delay time.Duration // time between corrections of a contested object
 	next  time.Time     // earliest next correction
-	last  time.Time     // last correction, or last attempt
+	last  time.Time     // last call of wait, even if it did not allow a correction
 }
 
 func newContests() *contests {
@@ -105,7 +105,7 @@ func (c *contests) admit(live *unstructured.Unstructured) error {
 	return nil
 }
 
-// numberOf identifies the number of pods of an object.
+// numberOf is the key of the corrections of an object's number of pods in contests.objects.
 type numberOf struct{ uid types.UID }
 
 // admitNumber limits corrections of the number of pods as admit limits other corrections. It returns nil if the plan sets no number of
@@ -134,7 +134,8 @@ func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *Contes
 	return contested
 }
 
-// hasData reports whether the pods of a workload have claims, or whether the operator replaces the pods one by one.
+// hasData reports whether a workload may store data: its pods have claims, or only the operator may replace its pods
+// (OnDelete).
 func hasData(workload *unstructured.Unstructured) bool {
 	templates := items(workload.Object, "spec", "volumeClaimTemplates")
 	return isOnDelete(workload) || len(templates) > 0 || slices.ContainsFunc(items(workload.Object, "spec", "template", "spec", "volumes"), func(volume map[string]any) bool {

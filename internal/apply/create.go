@@ -29,7 +29,7 @@ func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstr
 	if err := a.contests.admitAgain(planned); err != nil {
 		return Result{}, err
 	}
-	for range 2 { // the object of the first attempt may have been deleted since then
+	for range 2 { // the object that caused the first Conflict may be deleted before it is read
 		obj := planned.DeepCopy()
 		obj.SetResourceVersion(never)
 		stampTemplates(obj)

@@ -147,8 +147,8 @@ func TestTakenNodePortNamesItsHolder(t *testing.T) {
 		foreign bool
 		says    string
 	}{
-		"of the namespace": {"30987", false, "provided port is already allocated: Service holder uses this node port"},
-		"of another one":   {"30986", true, "provided port is already allocated"},
+		"in the same namespace": {"30987", false, "provided port is already allocated: Service holder uses this node port"},
+		"in another namespace":  {"30986", true, "provided port is already allocated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +183,7 @@ func TestRetainedObjectsAreNotPruned(t *testing.T) {
 				t.Helper()
 				live := fetch(t, planned)
 				set := live.GetKind() == "StatefulSet"
-				assert.Equal(t, object.LacksNoPrune(live), set, "a StatefulSet goes with its owner")
+				assert.Equal(t, object.LacksNoPrune(live), set, "a StatefulSet is deleted with its owner")
 				templates := 0
 				eachTemplate(live, func(template *unstructured.Unstructured) {
 					templates++

@@ -103,10 +103,10 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		"variable of a set":        {"StatefulSet/mysql-dataservice", inContainer(adding(map[string]any{"name": "MYSQL_ALLOW_EMPTY_PASSWORD", "value": "1"}, "env"))},
 		"file":                     {"ConfigMap/mysql-dataservice", setting("x", "data", "zz.cnf")},
 		"binary file":              {"ConfigMap/mysql-dataservice", setting(map[string]any{"zz.cnf": "eA=="}, "binaryData")},
-		"secret":                   {"Secret/mysql-dataservice-credentials", setting("eA==", "data", "more")},
+		"key of a Secret":          {"Secret/mysql-dataservice-credentials", setting("eA==", "data", "more")},
 		"port":                     {"Service/proxy", adding(map[string]any{"name": "debug", "port": int64(5005), "protocol": "TCP"}, "spec", "ports")},
 		"port of another protocol": {"Service/proxy", adding(map[string]any{"name": "udp", "port": int64(9094), "protocol": "UDP"}, "spec", "ports")},
-		"variables of a secret":    {"Deployment/proxy", inContainer(setting([]any{map[string]any{"secretRef": map[string]any{"name": "x"}}}, "envFrom"))},
+		"variables from a Secret":  {"Deployment/proxy", inContainer(setting([]any{map[string]any{"secretRef": map[string]any{"name": "x"}}}, "envFrom"))},
 		"command":                  {"Deployment/proxy", inContainer(setting([]any{"evil"}, "command"))},
 		"hook":                     {"Deployment/proxy", inContainer(setting(map[string]any{"exec": map[string]any{"command": []any{"evil"}}}, "lifecycle", "postStart"))},
 		"privileges":               {"Deployment/proxy", inContainer(setting([]any{"NET_ADMIN"}, "securityContext", "capabilities", "add"))},
@@ -116,27 +116,27 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		"group of a container":     {"Deployment/proxy", inContainer(setting(int64(0), "securityContext", "runAsGroup"))},
 		"user of all containers":   {"Deployment/proxy", setting(int64(0), "spec", "template", "spec", "securityContext", "runAsUser")},
 		"user of a database":       {"StatefulSet/mysql-dataservice", setting(int64(0), "spec", "template", "spec", "securityContext", "runAsUser")},
-		"node":                     {"Deployment/proxy", setting("a", "spec", "template", "spec", "nodeName")},
-		"address of a host": {"Deployment/proxy", setting([]any{map[string]any{"ip": "192.0.2.1", "hostnames": []any{"mysql"}}},
+		"name of a node":           {"Deployment/proxy", setting("a", "spec", "template", "spec", "nodeName")},
+		"host alias": {"Deployment/proxy", setting([]any{map[string]any{"ip": "192.0.2.1", "hostnames": []any{"mysql"}}},
 			"spec", "template", "spec", "hostAliases")},
-		"servers of names": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
+		"DNS servers": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
 			set(t, o, "None", "spec", "template", "spec", "dnsPolicy")
 			set(t, o, map[string]any{"nameservers": []any{"192.0.2.53"}}, "spec", "template", "spec", "dnsConfig")
 		}},
-		"domain of names":        {"Deployment/proxy", setting(map[string]any{"searches": []any{"example.com"}}, "spec", "template", "spec", "dnsConfig")},
-		"another runtime":        {"Deployment/proxy", setting("kata", "spec", "template", "spec", "runtimeClassName")},
-		"more groups":            {"StatefulSet/mysql-dataservice", setting([]any{int64(0)}, "spec", "template", "spec", "securityContext", "supplementalGroups")},
-		"settings of the kernel": {"Deployment/proxy", setting([]any{map[string]any{"name": "kernel.shm_rmid_forced", "value": "1"}}, "spec", "template", "spec", "securityContext", "sysctls")},
-		"label of SELinux":       {"Deployment/proxy", setting(map[string]any{"level": "s0:c1"}, "spec", "template", "spec", "securityContext", "seLinuxOptions")},
-		"label of a container":   {"Deployment/proxy", inContainer(setting(map[string]any{"level": "s0:c1"}, "securityContext", "seLinuxOptions"))},
-		"calls of the kernel":    {"Deployment/proxy", inContainer(setting(map[string]any{"type": "Unconfined"}, "securityContext", "seccompProfile"))},
-		"profile of AppArmor":    {"Deployment/proxy", setting(map[string]any{"type": "Unconfined"}, "spec", "template", "spec", "securityContext", "appArmorProfile")},
-		"profile of a container": {"Deployment/proxy", inContainer(setting(map[string]any{"type": "Unconfined"}, "securityContext", "appArmorProfile"))},
-		"disk in a container": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
+		"DNS search domain":               {"Deployment/proxy", setting(map[string]any{"searches": []any{"example.com"}}, "spec", "template", "spec", "dnsConfig")},
+		"another runtime":                 {"Deployment/proxy", setting("kata", "spec", "template", "spec", "runtimeClassName")},
+		"supplemental groups":             {"StatefulSet/mysql-dataservice", setting([]any{int64(0)}, "spec", "template", "spec", "securityContext", "supplementalGroups")},
+		"sysctls":                         {"Deployment/proxy", setting([]any{map[string]any{"name": "kernel.shm_rmid_forced", "value": "1"}}, "spec", "template", "spec", "securityContext", "sysctls")},
+		"SELinux label":                   {"Deployment/proxy", setting(map[string]any{"level": "s0:c1"}, "spec", "template", "spec", "securityContext", "seLinuxOptions")},
+		"SELinux label of a container":    {"Deployment/proxy", inContainer(setting(map[string]any{"level": "s0:c1"}, "securityContext", "seLinuxOptions"))},
+		"seccomp profile":                 {"Deployment/proxy", inContainer(setting(map[string]any{"type": "Unconfined"}, "securityContext", "seccompProfile"))},
+		"AppArmor profile":                {"Deployment/proxy", setting(map[string]any{"type": "Unconfined"}, "spec", "template", "spec", "securityContext", "appArmorProfile")},
+		"AppArmor profile of a container": {"Deployment/proxy", inContainer(setting(map[string]any{"type": "Unconfined"}, "securityContext", "appArmorProfile"))},
+		"block device in a container": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
 			adding(map[string]any{"name": "disk", "persistentVolumeClaim": map[string]any{"claimName": "disk"}}, "spec", "template", "spec", "volumes")(t, o)
 			inContainer(adding(map[string]any{"name": "disk", "devicePath": "/dev/disk"}, "volumeDevices"))(t, o)
 		}},
-		"processes of each other": {"Deployment/proxy", setting(true, "spec", "template", "spec", "shareProcessNamespace")},
+		"shared process namespace": {"Deployment/proxy", setting(true, "spec", "template", "spec", "shareProcessNamespace")},
 		"path of the node": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
 			adding(map[string]any{"name": "etc", "hostPath": map[string]any{"path": "/etc"}}, "spec", "template", "spec", "volumes")(t, o)
 			inContainer(adding(map[string]any{"name": "etc", "mountPath": "/host"}, "volumeMounts"))(t, o)
@@ -149,8 +149,8 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 			adding(map[string]any{"name": "more", "configMap": map[string]any{"name": "x"}}, "volumes")(t, pod.(map[string]any))
 			adding(map[string]any{"name": "more", "mountPath": "/app"}, "volumeMounts")(t, items(pod.(map[string]any), "containers")[0])
 		}},
-		"runs that do not begin": {"CronJob/tick", setting(true, "spec", "jobTemplate", "spec", "suspend")},
-		"address of a service":   {"Service/proxy", setting([]any{"192.0.2.1"}, "spec", "externalIPs")},
+		"suspended Jobs":                {"CronJob/tick", setting(true, "spec", "jobTemplate", "spec", "suspend")},
+		"external address of a Service": {"Service/proxy", setting([]any{"192.0.2.1"}, "spec", "externalIPs")},
 		// The plan owns all fields of the operator's own resources: see TestUnplannedFieldsOfAResource.
 		"setting of a resource": {"RedisCluster/redis", setting("1gb", "spec", "config", "maxmemory")},
 	} {
@@ -174,7 +174,8 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 	}
 }
 
-// Additions of other writers are kept if they change no planned container: a sidecar with its volumes, annotations and labels.
+// Additions of other writers are kept if they do not change a planned container. Examples are a sidecar with its volumes, annotations and
+// labels.
 func TestWelcomeAdditionsStay(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "Deployment/proxy")
@@ -317,7 +318,7 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 			result, err := p.try(planned)
 			assert.DeepEqual(t, err, &ContestedError{Kind: "ConfigMap", Name: "proxy", RetryAfter: ofObjects.first, Deleted: !test.is})
 			assert.ErrorContains(t, err, test.text)
-			assert.Equal(t, result.Object != nil, test.is, "the health of what is there is still of interest")
+			assert.Equal(t, result.Object != nil, test.is, "an existing object is returned, because the caller assesses its health")
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
 
 			// Corrections of other objects, and changes of the spec, are not delayed.

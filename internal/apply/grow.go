@@ -76,7 +76,8 @@ func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to
 	return refusal == nil && err == nil, refusal, err
 }
 
-// grownTo returns the size to which the operator enlarged a claim, or zero if it did not. It ignores a size that the claim does not have yet.
+// grownTo returns the size to which the operator enlarged a claim, or zero if it did not. It also returns zero if the claim's request is
+// below the size in the annotation.
 func grownTo(claim *unstructured.Unstructured) resource.Quantity {
 	size := lastGrowth(claim).To
 	if has := request(claim); size.Cmp(has) > 0 {

@@ -25,29 +25,29 @@ func TestGrowthPolicy(t *testing.T) {
 		to       string
 		obstacle string
 	}{
-		"room is left":                      {claim: ten, fs: at(79, 10*gi)},
-		"full enough":                       {claim: ten, fs: contract.Volume{Used: 8 * gi, Capacity: 10 * gi}, to: "12Gi"},
+		"below the threshold":               {claim: ten, fs: at(79, 10*gi)},
+		"at the threshold":                  {claim: ten, fs: contract.Volume{Used: 8 * gi, Capacity: 10 * gi}, to: "12Gi"},
 		"completely full":                   {claim: ten, fs: at(100, 10*gi), to: "12Gi"},
 		"the provider gave more":            {claim: ClaimGrowth{Request: 8 * gi, Capacity: 10 * gi}, fs: at(90, 10*gi), to: "12Gi"},
 		"whole mebibytes":                   {claim: ClaimGrowth{Request: 1e9, Capacity: 1e9}, fs: at(90, 1e9), to: "1145Mi"},
 		"at least a mebibyte":               {claim: ClaimGrowth{Request: 2 << 20, Capacity: 2 << 20}, fs: at(100, 2<<20), by: "1%", to: "3Mi"},
-		"the limit cuts the step":           {claim: ten, fs: at(90, 10*gi), limit: "11Gi", to: "11Gi"},
-		"a limit that is no mebibyte":       {claim: ten, fs: at(90, 10*gi), limit: "11G", to: "10490Mi"},
+		"the limit is below the next size":  {claim: ten, fs: at(90, 10*gi), limit: "11Gi", to: "11Gi"},
+		"a limit that is not in mebibytes":  {claim: ten, fs: at(90, 10*gi), limit: "11G", to: "10490Mi"},
 		"the limit is reached":              {claim: ten, fs: at(90, 10*gi), limit: "10Gi", obstacle: "it has reached the limit of 10Gi: raise the limit of autoGrow, or delete data"},
 		"the limit is below the size":       {claim: ten, fs: at(90, 10*gi), limit: "9Gi", obstacle: "it has reached the limit of 9Gi: raise the limit of autoGrow, or delete data"},
-		"a step is under way":               {claim: ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, GrownFrom: 10 * gi}, fs: at(100, 10*gi)},
-		"the file system lags":              {claim: ClaimGrowth{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(100, 10*gi), obstacle: "the claim has 12Gi, and its file system has not grown from 10Gi: see the events of the claim and of its pod"},
-		"the next step":                     {claim: ClaimGrowth{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(90, 12*gi), to: "14746Mi"},
-		"only while unused":                 {claim: ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(100, 10*gi), obstacle: "its storage class grows file systems only while no pod uses the volume: delete the pod that uses it"},
-		"offline, with room":                {claim: ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(50, 10*gi)},
+		"the volume has not grown yet":      {claim: ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, GrownFrom: 10 * gi}, fs: at(100, 10*gi)},
+		"the file system has not grown":     {claim: ClaimGrowth{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(100, 10*gi), obstacle: "the claim has 12Gi, and its file system has not grown from 10Gi: see the events of the claim and of its pod"},
+		"the last growth is finished":       {claim: ClaimGrowth{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(90, 12*gi), to: "14746Mi"},
+		"grows only while unused":           {claim: ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(100, 10*gi), obstacle: "its storage class grows file systems only while no pod uses the volume: delete the pod that uses it"},
+		"grows only while unused, not full": {claim: ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(50, 10*gi)},
 		"the driver refuses":                {claim: ClaimGrowth{Request: 12 * gi, Capacity: 10 * gi, Refused: "no space in pool"}, fs: at(100, 10*gi), obstacle: "its driver cannot grow it to 12Gi: no space in pool"},
 		"a folder on a node":                {claim: ten, fs: at(90, 500*gi), obstacle: "its file system has 500Gi, and the claim has 10Gi: its storage class does not enforce sizes, so a larger claim gets no more space"},
 		"a file system without a size":      {claim: ten, fs: contract.Volume{}},
-		"a step of a hundred percent":       {claim: ten, fs: at(90, 10*gi), by: "100%", to: "20Gi"},
-		"no volume is bound, by its claim":  {claim: ClaimGrowth{Request: 10 * gi}, fs: at(90, 10*gi)},
-		"an exabyte overflows no step":      {claim: ClaimGrowth{Request: 1 << 60, Capacity: 1 << 60}, fs: contract.Volume{Used: 1 << 60, Capacity: 1 << 60}, limit: "4Ei", by: "20%", to: "1319413953332Mi"},
-		"a claim that was lowered by hand":  {claim: ClaimGrowth{Request: 9 * gi, Capacity: 10 * gi}, fs: at(85, 10*gi), to: "12Gi"},
-		"the file system grew a little yet": {claim: ClaimGrowth{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(85, 10*gi+1), to: "14746Mi"},
+		"growth of a hundred percent":       {claim: ten, fs: at(90, 10*gi), by: "100%", to: "20Gi"},
+		"a claim without a volume":          {claim: ClaimGrowth{Request: 10 * gi}, fs: at(90, 10*gi)},
+		"an exabyte does not overflow":      {claim: ClaimGrowth{Request: 1 << 60, Capacity: 1 << 60}, fs: contract.Volume{Used: 1 << 60, Capacity: 1 << 60}, limit: "4Ei", by: "20%", to: "1319413953332Mi"},
+		"a user has lowered the claim":      {claim: ClaimGrowth{Request: 9 * gi, Capacity: 10 * gi}, fs: at(85, 10*gi), to: "12Gi"},
+		"the file system grew by a byte":    {claim: ClaimGrowth{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(85, 10*gi+1), to: "14746Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limit := c.limit
@@ -58,7 +58,7 @@ func TestGrowthPolicy(t *testing.T) {
 			to := ""
 			if got.To != 0 {
 				to = SizeText(got.To)
-				assert.Assert(t, got.To > max(c.claim.Request, c.claim.Capacity), "it shrinks")
+				assert.Assert(t, got.To > max(c.claim.Request, c.claim.Capacity), "the claim must grow")
 			}
 			assert.Equal(t, to, c.to)
 			assert.Equal(t, got.Obstacle, c.obstacle)

@@ -28,7 +28,8 @@ func NewJudge(types *Types, version string) *Judge {
 // Verdict is the predicted result of Apply for an object.
 type Verdict struct {
 	Action Action
-	// Result is the object after an Apply. For an object that would be replaced, it is the planned object.
+	// Result is the predicted object after Apply. For an object that would be replaced, it is the live object with the
+	// planned fields.
 	Result *unstructured.Unstructured
 	// Fields are the changed fields, sorted by their paths.
 	Fields []Field
@@ -42,8 +43,8 @@ type Field struct {
 	Old, New any
 }
 
-// Judge predicts the effect of Apply on a planned object. live is nil, or contains its managed fields. Judge returns those errors of Apply
-// that can be found without a request.
+// Judge predicts the effect of Apply on a planned object. live must contain its managed fields; it is nil if the object does not exist. Judge
+// returns those errors of Apply that can be found without a request.
 func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructured) (Verdict, error) {
 	if live == nil {
 		return Verdict{Action: Created, Result: planned, NewPods: podTemplate(planned) != nil}, nil

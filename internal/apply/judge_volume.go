@@ -15,7 +15,7 @@ import (
 // Resize is a requested change of a claim's size.
 type Resize struct {
 	Claim    *unstructured.Unstructured
-	Has, Get resource.Quantity
+	Has, Get resource.Quantity // the present and the new size
 	// Refused is the reason why the claim keeps its size; empty if the size changes.
 	Refused string
 }

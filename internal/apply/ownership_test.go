@@ -41,7 +41,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 		disguise func(obj *unstructured.Unstructured)
 		holder   string
 	}{
-		"no mark at all": {func(o *unstructured.Unstructured) {
+		"no labels, digest or owner": {func(o *unstructured.Unstructured) {
 			o.SetLabels(nil)
 			o.SetAnnotations(nil)
 			o.SetOwnerReferences(nil)
@@ -176,7 +176,7 @@ func TestDeleteSparesANamesake(t *testing.T) {
 	first := p.apply(planned).Object
 	assert.NilError(t, user.Delete(t.Context(), first.DeepCopy()))
 	awaitGone(t, planned)
-	assert.NilError(t, p.Delete(t.Context(), first), "what is gone already is no error")
+	assert.NilError(t, p.Delete(t.Context(), first), "a repeated deletion succeeds")
 	second := p.apply(planned).Object
 	assert.ErrorContains(t, p.Delete(t.Context(), first), "delete "+describe(planned))
 	assert.Equal(t, fetch(t, planned).GetUID(), second.GetUID())
@@ -232,7 +232,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 		newer.apply(obj)
 		live := fetch(t, obj)
 		assert.Equal(t, live.GetAnnotations()[object.AnnotationWriter], "1.3.0")
-		assert.Equal(t, object.Digest(live), object.Digest(obj), "the version is no part of the digest")
+		assert.Equal(t, object.Digest(live), object.Digest(obj), "the digest does not include the version")
 		if template, found, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "annotations"); found {
 			_, signed := template[object.AnnotationWriter]
 			assert.Assert(t, !signed, "a version on pods would restart them")

@@ -38,15 +38,15 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 		"volume of a StatefulSet": {"{mysql: {}}", "StatefulSet/mysql-dataservice", func(t *testing.T, o map[string]any) {
 			set(t, items(o, "spec", "volumeClaimTemplates")[0], "1Gi", storageRequest...)
 		}, metav1.DeletePropagationOrphan},
-		"selector of a StatefulSet": {"{uuc: {kind: StatefulSet, image: x, port: 80}}", "StatefulSet/uuc", selector, metav1.DeletePropagationBackground},
-		"selector of a Deployment":  {"{uuc: {kind: Deployment, image: x, port: 80}}", "Deployment/uuc", selector, metav1.DeletePropagationBackground},
-		"selector of a DaemonSet":   {"{uuc: {kind: DaemonSet, image: x, port: 80}}", "DaemonSet/uuc", selector, metav1.DeletePropagationBackground},
-		"address of a Service":      {"{web: {serviceType: Headless}}", "Service/web", removing("spec", "clusterIP"), metav1.DeletePropagationBackground},
+		"selector of a StatefulSet":  {"{uuc: {kind: StatefulSet, image: x, port: 80}}", "StatefulSet/uuc", selector, metav1.DeletePropagationBackground},
+		"selector of a Deployment":   {"{uuc: {kind: Deployment, image: x, port: 80}}", "Deployment/uuc", selector, metav1.DeletePropagationBackground},
+		"selector of a DaemonSet":    {"{uuc: {kind: DaemonSet, image: x, port: 80}}", "DaemonSet/uuc", selector, metav1.DeletePropagationBackground},
+		"a Service becomes headless": {"{web: {serviceType: Headless}}", "Service/web", removing("spec", "clusterIP"), metav1.DeletePropagationBackground},
 		"an immutable ConfigMap": {"{mysql: {}}", "ConfigMap/mysql-dataservice", func(t *testing.T, o map[string]any) {
 			set(t, o, true, "immutable")
 			set(t, o, "earlier", "data", "earlier")
 		}, metav1.DeletePropagationBackground},
-		"no address of a Service": {"{web: {serviceType: ClusterIP}}", "Service/web", setting("None", "spec", "clusterIP"), metav1.DeletePropagationBackground},
+		"a headless Service gets an address": {"{web: {serviceType: ClusterIP}}", "Service/web", setting("None", "spec", "clusterIP"), metav1.DeletePropagationBackground},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,13 +173,13 @@ func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 		keep          string // further annotation of the planned object
 		deleted       int
 	}{
-		"a claim":                         {"v1", "PersistentVolumeClaim", "", 0},
-		"a claim to be kept":              {"v1", "PersistentVolumeClaim", ", helm.sh/resource-policy: keep", 0},
-		"a Secret":                        {"v1", "Secret", "", 0},
-		"a Secret to be kept":             {"v1", "Secret", ", helm.sh/resource-policy: keep", 0},
-		"a resource of the operator's":    {"redis.middleware.hc.cn/v1alpha1", "RedisCluster", "", 0},
-		"what the plan keeps, of no data": {"v1", "ConfigMap", ", helm.sh/resource-policy: keep", 0},
-		"configuration":                   {"v1", "ConfigMap", "", 1},
+		"a claim":                    {"v1", "PersistentVolumeClaim", "", 0},
+		"a claim to be kept":         {"v1", "PersistentVolumeClaim", ", helm.sh/resource-policy: keep", 0},
+		"a Secret":                   {"v1", "Secret", "", 0},
+		"a Secret to be kept":        {"v1", "Secret", ", helm.sh/resource-policy: keep", 0},
+		"a resource of the operator": {"redis.middleware.hc.cn/v1alpha1", "RedisCluster", "", 0},
+		"a ConfigMap to be kept":     {"v1", "ConfigMap", ", helm.sh/resource-policy: keep", 0},
+		"a ConfigMap":                {"v1", "ConfigMap", "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

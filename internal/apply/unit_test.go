@@ -61,7 +61,7 @@ func TestContestsBackOff(t *testing.T) {
 		assert.Equal(t, wait("a"), want)
 		*now = now.Add(want - 1)
 		assert.Equal(t, wait("a"), time.Duration(1))
-		assert.Equal(t, wait("b"), time.Duration(0), "another object is another matter")
+		assert.Equal(t, wait("b"), time.Duration(0), "the contest of one object does not delay another object")
 		*now = now.Add(1)
 		assert.Equal(t, wait("a"), time.Duration(0))
 		want = min(2*want, ofObjects.longest)
@@ -72,7 +72,7 @@ func TestContestsBackOff(t *testing.T) {
 	for range ofObjects.free + 1 {
 		assert.Equal(t, wait("a"), time.Duration(0))
 	}
-	assert.Equal(t, wait("a"), ofObjects.first, "it starts from the beginning")
+	assert.Equal(t, wait("a"), ofObjects.first, "after a quiet time, the waits begin with the shortest")
 }
 
 func TestRareCorrectionsAreNoContest(t *testing.T) {
@@ -101,26 +101,26 @@ func TestContains(t *testing.T) {
 		live, planned string
 		same          bool
 	}{
-		"defaults":             {pod + "[{name: a, image: b, imagePullPolicy: Always, terminationMessagePath: c}]", pod + "[{name: a, image: b}]", true},
-		"a value less":         {pod + "[{name: a}]", pod + "[{name: a, image: b}]", false},
-		"ports by number":      {pod + "[{name: a, ports: [{containerPort: 1, protocol: TCP}]}]", pod + "[{name: a, ports: [{containerPort: 1}]}]", true},
-		"another port":         {pod + "[{name: a, ports: [{containerPort: 2, protocol: TCP}]}]", pod + "[{name: a, ports: [{containerPort: 1}]}]", false},
-		"a variable more":      {pod + "[{name: a, env: [{name: A, value: b}, {name: C, value: d}]}]", pod + "[{name: a, env: [{name: A, value: b}]}]", true},
-		"a variable of twice":  {pod + "[{name: a, env: [{name: A, value: b}, {name: A, value: c}]}]", pod + "[{name: a, env: [{name: A, value: b}]}]", false},
-		"a command":            {pod + "[{name: a, command: [sh, run]}]", pod + "[{name: a, command: [sh]}]", false},
-		"a command reordered":  {pod + "[{name: a, command: [run, sh]}]", pod + "[{name: a, command: [sh, run]}]", false},
-		"a field reference":    {pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: p}}}]}]", pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: p}}}]}]", true},
-		"another field":        {pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: q}}}]}]", pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: p}}}]}]", false},
-		"another key":          {pod + "[{name: a, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: j}}}]}]", pod + "[{name: a, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]", false},
-		"claims, defaulted":    {claims + "[{metadata: {name: data}, spec: {accessModes: [RWO], volumeMode: Filesystem}, status: {phase: Pending}}]}", claims + "[{metadata: {name: data}, spec: {accessModes: [RWO]}}]}", true},
-		"claims, another size": {claims + "[{spec: {resources: {requests: {storage: 1Gi}}}}]}", claims + "[{spec: {resources: {requests: {storage: 2Gi}}}}]}", false},
-		"of its own kind, with defaults, in another order, and with what others added": {own + `metadata: {name: a, uid: u, labels: {more: x}}
+		"defaults":                           {pod + "[{name: a, image: b, imagePullPolicy: Always, terminationMessagePath: c}]", pod + "[{name: a, image: b}]", true},
+		"a planned value is missing":         {pod + "[{name: a}]", pod + "[{name: a, image: b}]", false},
+		"ports by number":                    {pod + "[{name: a, ports: [{containerPort: 1, protocol: TCP}]}]", pod + "[{name: a, ports: [{containerPort: 1}]}]", true},
+		"another port":                       {pod + "[{name: a, ports: [{containerPort: 2, protocol: TCP}]}]", pod + "[{name: a, ports: [{containerPort: 1}]}]", false},
+		"an additional variable":             {pod + "[{name: a, env: [{name: A, value: b}, {name: C, value: d}]}]", pod + "[{name: a, env: [{name: A, value: b}]}]", true},
+		"a variable set twice":               {pod + "[{name: a, env: [{name: A, value: b}, {name: A, value: c}]}]", pod + "[{name: a, env: [{name: A, value: b}]}]", false},
+		"a longer command":                   {pod + "[{name: a, command: [sh, run]}]", pod + "[{name: a, command: [sh]}]", false},
+		"a command reordered":                {pod + "[{name: a, command: [run, sh]}]", pod + "[{name: a, command: [sh, run]}]", false},
+		"a field reference":                  {pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: p}}}]}]", pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: p}}}]}]", true},
+		"another field in a field reference": {pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: q}}}]}]", pod + "[{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: p}}}]}]", false},
+		"another key of a Secret":            {pod + "[{name: a, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: j}}}]}]", pod + "[{name: a, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]", false},
+		"claims, defaulted":                  {claims + "[{metadata: {name: data}, spec: {accessModes: [RWO], volumeMode: Filesystem}, status: {phase: Pending}}]}", claims + "[{metadata: {name: data}, spec: {accessModes: [RWO]}}]}", true},
+		"claims, another size":               {claims + "[{spec: {resources: {requests: {storage: 1Gi}}}}]}", claims + "[{spec: {resources: {requests: {storage: 2Gi}}}}]}", false},
+		"own resource: defaults, another order, additions": {own + `metadata: {name: a, uid: u, labels: {more: x}}
 status: {phase: Running}
 spec: {rollout: {order: Dependency}, mysql: {databases: [b, a], storage: {size: 10Gi}},
   additionalServices: [{name: z, image: i:1, kind: Deployment}, {name: x, image: i:1, port: 80}]}`, services, true},
-		"of its own kind, another image": {strings.Replace(services, "i:1", "i:2", 1), services, false},
-		"of its own kind, one item less": {strings.Replace(services, "[a, b]", "[a]", 1), services, false},
-		"a claim's class more":           {claims + "[{metadata: {name: data}, spec: {storageClassName: fast}}]}", claims + "[{metadata: {name: data}, spec: {}}]}", false},
+		"own resource: another image":    {strings.Replace(services, "i:1", "i:2", 1), services, false},
+		"own resource: one item less":    {strings.Replace(services, "[a, b]", "[a]", 1), services, false},
+		"an additional class of a claim": {claims + "[{metadata: {name: data}, spec: {storageClassName: fast}}]}", claims + "[{metadata: {name: data}, spec: {}}]}", false},
 		"policy, defaulted":              {policy + "{podSelector: {}}], ports: [{port: 1, protocol: TCP}]}]}", policy + "{podSelector: {}}], ports: [{port: 1}]}]}", true},
 		"peer of every namespace":        {policy + "{podSelector: {}, namespaceSelector: {}}]}]}", policy + "{podSelector: {}}]}]}", false},
 		"peer of every namespace alone":  {policy + "{namespaceSelector: {}}]}]}", policy + "{podSelector: {matchLabels: {a: b}}}]}]}", false},
@@ -132,7 +132,7 @@ spec: {rollout: {order: Dependency}, mysql: {databases: [b, a], storage: {size: 
 		"affinity narrowed":              {spec + affinity + "[{matchExpressions: [{key: x, operator: Exists}], matchFields: [{key: metadata.name, operator: In, values: [z]}]}]}}}}", spec + affinity + "[{matchExpressions: [{key: x, operator: Exists}]}]}}}}", false},
 		"source of a projected volume":   {spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600}}, {downwardAPI: {items: [{path: p, fieldRef: {apiVersion: v1, fieldPath: q}}]}}]}}]}", spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}, {downwardAPI: {items: [{path: p, fieldRef: {fieldPath: q}}]}}]}}]}", true},
 		"token of another audience":      {spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600, audience: x}}]}}]}", spec + "{volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]}", false},
-		"a claim more":                   {claims + "[{metadata: {name: data}}, {metadata: {name: more}}]}", claims + "[{metadata: {name: data}}]}", false},
+		"an additional claim":            {claims + "[{metadata: {name: data}}, {metadata: {name: more}}]}", claims + "[{metadata: {name: data}}]}", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -222,19 +222,19 @@ func TestImmutable(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"selector":                  {invalid("Deployment", selector), true},
-		"wrapped":                   {fmt.Errorf("update: %w", invalid("Deployment", selector)), true},
-		"claim templates":           {invalid("StatefulSet", set), true},
-		"of another kind":           {invalid("DaemonSet", set), false},
-		"an invalid value":          {invalid("Deployment", image), false},
-		"both":                      {invalid("Deployment", selector, image), false},
-		"both, of a set":            {invalid("StatefulSet", set, image), false},
-		"a claim":                   {invalid("PersistentVolumeClaim", validation.Forbidden(validation.NewPath("spec"), "spec is immutable after creation except resources.requests")), false},
-		"no cause":                  {invalid("Deployment"), false},
-		"forbidden":                 {apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("field is immutable")), false},
-		"conflict":                  {apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("field is immutable")), false},
-		"no answer of the server's": {errors.New("field is immutable"), false},
-		"nothing":                   {nil, false},
+		"selector":                            {invalid("Deployment", selector), true},
+		"wrapped":                             {fmt.Errorf("update: %w", invalid("Deployment", selector)), true},
+		"claim templates":                     {invalid("StatefulSet", set), true},
+		"StatefulSet's text for another kind": {invalid("DaemonSet", set), false},
+		"an invalid value":                    {invalid("Deployment", image), false},
+		"immutable field and invalid value":   {invalid("Deployment", selector, image), false},
+		"the same, of a StatefulSet":          {invalid("StatefulSet", set, image), false},
+		"a claim":                             {invalid("PersistentVolumeClaim", validation.Forbidden(validation.NewPath("spec"), "spec is immutable after creation except resources.requests")), false},
+		"no cause":                            {invalid("Deployment"), false},
+		"forbidden":                           {apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("field is immutable")), false},
+		"conflict":                            {apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("field is immutable")), false},
+		"not from the API server":             {errors.New("field is immutable"), false},
+		"nothing":                             {nil, false},
 	} {
 		assert.Equal(t, immutable(test.err), test.want, name)
 	}
@@ -251,24 +251,24 @@ func TestCheckOwner(t *testing.T) {
 		return "ownerReferences: [{apiVersion: d3os-product.com.d3os/v1, kind: DataService, name: other, uid: " + uid + ", controller: true}]"
 	}
 	for name, test := range map[string]struct{ planned, live, holder string }{
-		"its own":                        {digested, digested + ", " + reference("uid"), ""},
-		"its own, without a digest":      {digested, labelled + ", " + reference("uid"), ""},
-		"its own, of another operator":   {digested, "labels: {dataservice: platform, app: a}, " + reference("uid"), notAdopted},
-		"its own, without a mark":        {digested, reference("uid"), notAdopted},
-		"of another operator's":          {digested, "labels: {dataservice: platform, app: a}", notAdopted},
-		"another's, of another operator": {digested, "labels: {dataservice: platform, app: a}, " + reference("other"), "DataService other"},
-		"an original's of another name":  {digested, "labels: {dataservice: other, app: a}", "another owner"},
-		"another's":                      {digested, labelled + ", " + digested + ", " + reference("other"), "DataService other"},
-		"another's, to be kept":          {kept, labelled + ", " + kept + ", " + reference("other"), "DataService other"},
-		"lost its owner":                 {digested, labelled + ", " + digested, ""},
-		"retained":                       {kept, labelled + ", " + kept, ""},
-		"a claim of a set's":             {kept, labelled, ""},
-		"labelled by hand":               {digested, labelled, "another owner"},
-		"left behind by another":         {digested, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + digested, "DataService other"},
-		"of another instance":            {kept, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + kept, "DataService other"},
-		"managed by another":             {kept, "labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: Helm}, " + digested, "Helm"},
-		"without owner":                  {kept, "name: a", "another owner"},
-		"an owner that does not control": {digested, "ownerReferences: [{kind: DataService, name: other, uid: uid}]", "another owner"},
+		"controlled by the owner":                {digested, digested + ", " + reference("uid"), ""},
+		"controlled, without a digest":           {digested, labelled + ", " + reference("uid"), ""},
+		"controlled, from the original operator": {digested, "labels: {dataservice: platform, app: a}, " + reference("uid"), notAdopted},
+		"controlled, without labels or digest":   {digested, reference("uid"), notAdopted},
+		"from the original operator":             {digested, "labels: {dataservice: platform, app: a}", notAdopted},
+		"another owner's, from the original":     {digested, "labels: {dataservice: platform, app: a}, " + reference("other"), "DataService other"},
+		"original's object of another owner":     {digested, "labels: {dataservice: other, app: a}", "another owner"},
+		"another owner's":                        {digested, labelled + ", " + digested + ", " + reference("other"), "DataService other"},
+		"another owner's, to be kept":            {kept, labelled + ", " + kept + ", " + reference("other"), "DataService other"},
+		"without a reference, with a digest":     {digested, labelled + ", " + digested, ""},
+		"retained":                               {kept, labelled + ", " + kept, ""},
+		"claim of a StatefulSet":                 {kept, labelled, ""},
+		"labelled by a user":                     {digested, labelled, "another owner"},
+		"left behind by another owner":           {digested, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + digested, "DataService other"},
+		"retained data of another owner":         {kept, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + kept, "DataService other"},
+		"managed by Helm":                        {kept, "labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: Helm}, " + digested, "Helm"},
+		"without owner or labels":                {kept, "name: a", "another owner"},
+		"an owner that does not control":         {digested, "ownerReferences: [{kind: DataService, name: other, uid: uid}]", "another owner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

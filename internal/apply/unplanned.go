@@ -79,10 +79,10 @@ func restoring(live *unstructured.Unstructured) bool {
 	return live.GetAnnotations()[annotationRestoring] != ""
 }
 
-// restore writes the live object as planned in one update, with exactly the planned items in its lists. Unlike an apply,
-// it removes foreign entries, and variables that differ in form from the planned ones. After an update, the managed
-// fields name the operator twice, so a later apply could not remove fields that the update has set. So if planned fields
-// change, a second write sets metadata.managedFields as a server-side apply would.
+// restore writes the live object as planned in one update, with exactly the planned items in its lists. Unlike an apply, it removes foreign
+// entries, and variables that differ in form from the planned ones. After an update, the operator has two entries in metadata.managedFields,
+// Update and Apply. A later apply could not remove fields of the entry Update. So if planned fields change, a second write sets
+// metadata.managedFields as a server-side apply would.
 func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if !mayRestore(planned.GetKind()) { // the creation of the object was interrupted
 		marked, err := get(ctx, a.live, live) // the cache drops field managers
@@ -187,7 +187,7 @@ func setField(object map[string]any, field string, value any) {
 	object[field] = value
 }
 
-// key identifies an item of a list as the API server does.
+// key returns the value by which the API server identifies an item of a list.
 type key func(map[string]any) any
 
 func nameKey(item map[string]any) any { return item["name"] }

@@ -67,10 +67,10 @@ func newResizes() *resizes {
 func (a *Applier) RetryRefused(after time.Duration) { a.resizes.again = cmp.Or(after, resizeAgain) }
 
 // FitVolumes resizes the claims of a planned claim or StatefulSet, and returns the planned object with the sizes of its
-// claims. A size is refused if the storage class cannot expand volumes, the claim is unbound, or the volume is larger.
-// A refused size is a Refusal and not an error, so the other fields are still applied. Kubernetes does not change the
-// claim templates of a StatefulSet. So FitVolumes resizes the claims, and Apply replaces the StatefulSet without its
-// pods (see replace).
+// claims. A size is refused if the storage class cannot expand volumes, the claim is unbound, or the volume is larger
+// than that size. A refused size is a Refusal and not an error, so the other fields are still applied. Kubernetes does
+// not change the claim templates of a StatefulSet. So FitVolumes resizes the claims, and Apply replaces the StatefulSet
+// without its pods (see replace).
 func (a *Applier) FitVolumes(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
 	switch planned.GetKind() {
 	case object.ClaimKind.Kind:

@@ -130,7 +130,7 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	claim := claimOf(t, p.planned(databaseSet), "data-mysql-dataservice-0")
 
 	action, refused := apply("20Gi")
-	assert.Equal(t, action, Updated, "the digest of the new plan")
+	assert.Equal(t, action, Updated, "the digest of the new plan is written")
 	assert.Equal(t, len(refused), 1)
 	assert.Assert(t, refused[0].New)
 	p.writes()
@@ -292,7 +292,7 @@ func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
 	}
 	assert.Equal(t, declare(nil, "v2"), int64(5), "a new revision leaves the number alone")
 	assert.Equal(t, declare(ptr.To[int32](3), "v2"), int64(3))
-	assert.Equal(t, declare(nil, "v2"), int64(3), "the number that runs stays")
+	assert.Equal(t, declare(nil, "v2"), int64(3), "the present number stays")
 	assert.Equal(t, declare(nil, "v3"), int64(3))
 	assert.Equal(t, declare(ptr.To[int32](0), "v3"), int64(0))
 	assert.Equal(t, declare(nil, "v3"), int64(1), "a service that the spec had stopped runs again")
@@ -407,7 +407,7 @@ func TestTheNumberOfMembersIsHandedOver(t *testing.T) {
 	assert.Equal(t, members(), int64(7))
 	_, found, err = unstructured.NestedFieldNoCopy(fetch(t, planned).Object, "spec", "config")
 	assert.NilError(t, err)
-	assert.Assert(t, !found, "what another writer set elsewhere is put back")
+	assert.Assert(t, !found, "a field that another writer has added is removed")
 
 	p.ds.Spec.Etcd.Replicas = ptr.To[int32](3)
 	assert.Equal(t, members(), int64(3))

@@ -26,7 +26,7 @@ type Cluster struct {
 	Declared *backupv1.ClusterBackup
 	// Part is the name of the part with the data, such as etcd.
 	Part string
-	// IsParked reports whether no pod is wanted. In that case, no backup is made, and none counts as overdue.
+	// IsParked reports whether the spec declares no pods. In that case, no backup is made, and none counts as overdue.
 	IsParked bool
 }
 
@@ -59,7 +59,7 @@ func (of Cluster) See(ctx context.Context, pods reconcile.Pods, jobs Reader, own
 // StepEndJob deletes a Job whose working container has ended while another container of its pod still runs.
 const StepEndJob = "EndJob"
 
-// EndHeld returns the step that deletes the first Job whose working container ended a while ago, or nil.
+// EndHeld returns the step that deletes the first of the Jobs with Unfinished.IsHeld, or nil.
 func EndHeld(jobs Reader, namespace string, unfinished []Unfinished) []reconcile.Step {
 	i := slices.IndexFunc(unfinished, func(u Unfinished) bool { return u.IsHeld })
 	if i < 0 {

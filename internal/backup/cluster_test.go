@@ -69,7 +69,7 @@ func TestCluster(t *testing.T) {
 }
 
 // If a Job has no running pod, BackupHealthy is false, even if earlier backups succeeded. A Job whose working container
-// has ended is deleted.
+// has ended while another container still runs is deleted.
 func TestJobsThatDoNotStartOrEnd(t *testing.T) {
 	t.Parallel()
 	var conditions []metav1.Condition

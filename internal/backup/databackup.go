@@ -87,7 +87,7 @@ func (k *DataBackups) waiting(ctx context.Context, cron client.Object) []ctrl.Re
 	return found
 }
 
-// Decide creates the Job if it is missing, and requests another pass while the Job runs.
+// Decide returns the step that creates the Job, if the Job is missing. While the Job runs, it requests another pass.
 func (k *DataBackups) Decide(b *backupv1.DataBackup, _ reconcile.PlanSeen, obs *DataBackupObservation) reconcile.Decision {
 	if isFinalBackup(b.Status.Phase) {
 		return reconcile.Decision{}

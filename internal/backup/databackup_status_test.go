@@ -43,11 +43,11 @@ func TestVerdictsOfBackups(t *testing.T) {
 		makes    bool
 	}{
 		"no source":                        {observed: DataBackupObservation{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
-		"a source":                         {observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
-		"begun":                            {began: "own", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"a source, not started":            {observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"started, without a Job":           {began: "own", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
 		"a copy without a status":          {began: "other", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
-		"a copy beside the Job":            {began: "other", observed: DataBackupObservation{Conflict: "DataBackup backup"}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
-		"another's Job":                    {observed: DataBackupObservation{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
+		"a copy, and the original's Job":   {began: "other", observed: DataBackupObservation{Conflict: "DataBackup backup"}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"a Job of another controller":      {observed: DataBackupObservation{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
 		"at work":                          {observed: DataBackupObservation{Job: &Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
 		"does not start":                   {observed: DataBackupObservation{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
 		"suspended":                        {observed: DataBackupObservation{Job: &Job{UID: "1", IsSuspended: true, Stuck: "it is suspended"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonJobSuspended},
@@ -57,14 +57,14 @@ func TestVerdictsOfBackups(t *testing.T) {
 		"has just failed, and a sidecar runs on": {
 			observed: DataBackupObservation{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22, HeldSince: metav1.Now()}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning,
 		},
-		"tried again":          {observed: DataBackupObservation{Job: &Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"reported, not done":   {observed: DataBackupObservation{Job: &Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"succeeded":            {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
-		"succeeded, no report": {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
-		"failed":               {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
-		"failed, no report":    {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
-		"failed all the same":  {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
-		"the Job was deleted":  {known: "1", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
+		"tried again":                      {observed: DataBackupObservation{Job: &Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"reported, not done":               {observed: DataBackupObservation{Job: &Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"succeeded":                        {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"succeeded, no report":             {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
+		"failed":                           {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"failed, no report":                {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"failed after a report of success": {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"the Job was deleted":              {known: "1", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,16 +169,16 @@ func TestOverdue(t *testing.T) {
 		after    time.Duration
 		want     string
 	}{
-		"in time":               {pod(20*time.Hour, running), "@daily", 25 * time.Hour, ""},
-		"never ends":            {pod(24*time.Hour, running), "@daily", 27 * time.Hour, "has not ended"},
-		"never starts":          {pod(24*time.Hour, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}), "@daily", 27 * time.Hour, "does not work"},
-		"none is made":          {pod(-time.Hour, ended), "@daily", 27 * time.Hour, "started no pod"},
-		"no pod is left":        {nil, "@daily", 27 * time.Hour, "started no pod"},
-		"ended without success": {pod(24*time.Hour, ended), "@daily", 27 * time.Hour, "ended without success"},
-		"on demand alone":       {pod(24*time.Hour, running), "", 999 * time.Hour, ""},
-		"every minute":          {pod(time.Hour, running), "* * * * *", 25 * time.Hour, ""},
-		"weekly":                {pod(time.Hour, running), "0 5 * * 0", 8 * 24 * time.Hour, "has not ended"},
-		"on each 31st":          {pod(-time.Hour, ended), "0 3 31 * *", 61 * 24 * time.Hour, ""},
+		"in time":                   {pod(20*time.Hour, running), "@daily", 25 * time.Hour, ""},
+		"never ends":                {pod(24*time.Hour, running), "@daily", 27 * time.Hour, "has not ended"},
+		"never starts":              {pod(24*time.Hour, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}), "@daily", 27 * time.Hour, "does not work"},
+		"no pod since the last run": {pod(-time.Hour, ended), "@daily", 27 * time.Hour, "started no pod"},
+		"no pod is left":            {nil, "@daily", 27 * time.Hour, "started no pod"},
+		"ended without success":     {pod(24*time.Hour, ended), "@daily", 27 * time.Hour, "ended without success"},
+		"no schedule":               {pod(24*time.Hour, running), "", 999 * time.Hour, ""},
+		"every minute":              {pod(time.Hour, running), "* * * * *", 25 * time.Hour, ""},
+		"weekly":                    {pod(time.Hour, running), "0 5 * * 0", 8 * 24 * time.Hour, "has not ended"},
+		"on the 31st of each month": {pod(-time.Hour, ended), "0 3 31 * *", 61 * 24 * time.Hour, ""},
 	} {
 		at := metav1.NewTime(last)
 		got := Overdue(c.pods, "mysql", c.schedule, "", &at, last.Add(c.after))

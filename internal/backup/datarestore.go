@@ -65,7 +65,8 @@ func (k *DataRestores) Watch(b *builder.Builder) {
 	watchJobs(b, k.GVK().GroupKind())
 }
 
-// Decide creates the claim, and then the Job, if they are missing. It requests another pass while the Job runs.
+// Decide returns the steps that create the claim, and then the Job, if they are missing. While the Job runs, it
+// requests another pass.
 func (k *DataRestores) Decide(r *backupv1.DataRestore, _ reconcile.PlanSeen, obs *DataRestoreObservation) reconcile.Decision {
 	if isFinalRestore(r.Status.Phase) {
 		return reconcile.Decision{}

@@ -63,7 +63,7 @@ func judgeRestore(r *backupv1.DataRestore, obs DataRestoreObservation) restoreVe
 	return restoreVerdict{Phase: backupv1.PhasePending}
 }
 
-// hasLostClaim reports whether the claim of a restore was deleted.
+// hasLostClaim reports whether the claim of a restore was deleted, replaced, or is being deleted.
 func hasLostClaim(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
 	if r.Status.ClaimUID != "" && (!obs.Owned || string(obs.Claim.UID) != r.Status.ClaimUID || obs.Claim.DeletionTimestamp != nil) {
 		return true

@@ -73,14 +73,14 @@ func jobsWithoutAPodSayWhy(t *testing.T) {
 		with []client.Object
 		says string
 	}{
-		"suspended":           {suspended, nil, "it is suspended"},
-		"refused":             {jobAt(time.Minute), []client.Object{refused}, "exceeded quota: tiny"},
-		"refused, no event":   {jobAt(time.Minute), nil, "it has no pod: `kubectl describe job db-backup-1` shows why"},
-		"just refused":        {jobAt(4 * time.Second), []client.Object{refused}, "exceeded quota: tiny"},
-		"a pod is due":        {jobAt(4 * time.Second), nil, ""},
-		"just made":           {jobAt(0), []client.Object{refused}, ""},
-		"at work":             {jobAt(time.Minute), []client.Object{refused, podOf("p", 0, 0)}, ""},
-		"was refused earlier": {jobAt(time.Hour), []client.Object{refused, ended(podOf("p", 1, 0))}, ""},
+		"suspended":               {suspended, nil, "it is suspended"},
+		"refused":                 {jobAt(time.Minute), []client.Object{refused}, "exceeded quota: tiny"},
+		"refused, no event":       {jobAt(time.Minute), nil, "it has no pod: `kubectl describe job db-backup-1` shows why"},
+		"just refused":            {jobAt(4 * time.Second), []client.Object{refused}, "exceeded quota: tiny"},
+		"a pod should start soon": {jobAt(4 * time.Second), nil, ""},
+		"just created":            {jobAt(0), []client.Object{refused}, ""},
+		"at work":                 {jobAt(time.Minute), []client.Object{refused, podOf("p", 0, 0)}, ""},
+		"was refused earlier":     {jobAt(time.Hour), []client.Object{refused, ended(podOf("p", 1, 0))}, ""},
 	} {
 		j, err := readerOf(c.with...).Follow(context.Background(), c.job)
 		assert.NilError(t, err, name)
@@ -101,11 +101,11 @@ func lookAgain(t *testing.T) {
 		job  Job
 		want time.Duration
 	}{
-		"a pod is due": {Job{Created: metav1.Now()}, whileDue},
-		"no pod":       {Job{Created: metav1.NewTime(time.Now().Add(-time.Minute))}, time.Hour},
-		"refused":      {Job{Created: metav1.Now(), Stuck: "no"}, time.Hour},
-		"at work":      {Job{Created: metav1.Now(), IsAtWork: true}, time.Hour},
-		"ended":        {Job{Created: metav1.Now(), Done: true}, time.Hour},
+		"a pod should start soon": {Job{Created: metav1.Now()}, whileDue},
+		"no pod":                  {Job{Created: metav1.NewTime(time.Now().Add(-time.Minute))}, time.Hour},
+		"refused":                 {Job{Created: metav1.Now(), Stuck: "no"}, time.Hour},
+		"at work":                 {Job{Created: metav1.Now(), IsAtWork: true}, time.Hour},
+		"ended":                   {Job{Created: metav1.Now(), Done: true}, time.Hour},
 	} {
 		assert.Equal(t, c.job.LookAgain(time.Hour), c.want, name)
 	}
@@ -138,8 +138,8 @@ func TestJobThatASidecarKeepsIsEnded(t *testing.T) {
 		"succeeded, a sidecar runs":  {jobAt(time.Hour), []client.Object{podOf("p", 0, time.Hour, "istio-proxy")}, true},
 		"failed, a sidecar runs":     {jobAt(time.Hour), []client.Object{podOf("p", 22, time.Hour, "istio-proxy")}, true},
 		"has just ended":             {jobAt(time.Hour), []client.Object{podOf("p", 0, time.Second, "istio-proxy")}, false},
-		"works":                      {jobAt(time.Hour), []client.Object{works}, false},
-		"nothing else runs":          {jobAt(time.Hour), []client.Object{podOf("p", 0, time.Hour)}, false},
+		"the working container runs": {jobAt(time.Hour), []client.Object{works}, false},
+		"no other container runs":    {jobAt(time.Hour), []client.Object{podOf("p", 0, time.Hour)}, false},
 		"another pod of it may work": {jobAt(time.Hour), []client.Object{podOf("a", 0, time.Hour, "istio-proxy"), podOf("b", 0, time.Hour, "istio-proxy")}, false},
 		"the Job has ended":          {done, []client.Object{podOf("p", 0, time.Hour, "istio-proxy")}, false},
 		"the Job is a DataBackup's":  {otherOwner, []client.Object{podOf("p", 0, time.Hour, "istio-proxy")}, false},

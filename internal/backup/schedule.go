@@ -15,9 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/schedule"
 )
 
-// Overdue returns the reason why runs of a kind of Job are overdue, or "". declared is their schedule in the time zone,
-// or "". last is the end of the last good run. Runs are overdue if the time since last exceeds the longest
-// interval of the schedule by more than a twelfth. The twelfth allows for the duration of a run.
+// Overdue returns the reason why runs of a kind of Job are overdue, or "". declared is their schedule, or "", and zone
+// the time zone of the schedule. last is the end of the last good run. Runs are overdue if the time since last exceeds
+// the longest interval of the schedule by more than a twelfth. The twelfth allows for the duration of a run.
 func Overdue(pods []*corev1.Pod, label, declared, zone string, last *metav1.Time, now time.Time) string {
 	every := schedule.Longest(declared, zone)
 	if last == nil || every == 0 || now.Sub(last.Time) <= every+every/12 {

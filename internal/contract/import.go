@@ -36,7 +36,7 @@ type Import struct {
 	// is neither.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Begun counts the copies that were started. Again is the reason why the previous copy was abandoned; "" if there was none.
+	// Begun counts the copies that were started. Again is the reason why the previous copy was abandoned; "" if no copy was abandoned.
 	Begun int    `json:"begun,omitempty"`
 	Again string `json:"again,omitempty"`
 	// CutOver reports whether the cut-over is requested.

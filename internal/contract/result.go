@@ -15,7 +15,7 @@ type Result struct {
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 
-	// ID is the backup that was made, restored or verified.
+	// ID is the ID of the backup that was made, restored or verified.
 	ID string `json:"id,omitempty"`
 	// Verified reports whether the backup was restored and matches its manifest. A command may fail although Verified
 	// is true, for example because an archive cannot be replayed.
@@ -99,7 +99,7 @@ type Backup struct {
 // Timeline is a part of the binary log without a gap.
 type Timeline struct {
 	Name string `json:"name"`
-	// From and To are its ends.
+	// From and To are the first and the last position of the timeline.
 	From Position `json:"from"`
 	To   Position `json:"to"`
 	// Reached is the time up to which the archive contains all commits.

@@ -37,8 +37,8 @@ func (a Agent) Pods(set *unstructured.Unstructured) AgentPods {
 	return found
 }
 
-// Settle keeps the agent's image of the live StatefulSet unless something else in its pod template changes: each
-// version of the operator has a new agent, and a new agent alone must not restart members.
+// Settle keeps the agent's image of the live StatefulSet unless another field of its pod template changes: each version
+// of the operator has a new agent, and a new agent alone must not restart members.
 func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) error {
 	for _, o := range objects {
 		c := agentIn(o)

@@ -64,15 +64,15 @@ func TestCheck(t *testing.T) {
 		at        time.Time
 		want      string
 	}{
-		"good":               {good, leaf, a, now, ""},
-		"after half":         {good, leaf, a, now.Add(LeafLife / 2), ""},
-		"two thirds":         {good, leaf, a, now.Add(LeafLife / 3 * 2), "due to be renewed"},
-		"another authority":  {stranger, leaf, a, now, "another certificate authority"},
-		"more names":         {good, more, a, now, "other names"},
-		"another's key":      {Pair{good.Cert, stranger.Key}, leaf, a, now, "the key is not"},
-		"none":               {Pair{}, leaf, a, now, "no certificate"},
-		"no key":             {Pair{Cert: good.Cert}, leaf, a, now, "no key"},
-		"authority is wrong": {good, leaf, Pair{}, now, "certificate authority"},
+		"good":                             {good, leaf, a, now, ""},
+		"after half of its lifetime":       {good, leaf, a, now.Add(LeafLife / 2), ""},
+		"after two thirds of its lifetime": {good, leaf, a, now.Add(LeafLife / 3 * 2), "due to be renewed"},
+		"another authority":                {stranger, leaf, a, now, "another certificate authority"},
+		"more names":                       {good, more, a, now, "other names"},
+		"the key of another certificate":   {Pair{good.Cert, stranger.Key}, leaf, a, now, "the key is not"},
+		"no certificate":                   {Pair{}, leaf, a, now, "no certificate"},
+		"no key":                           {Pair{Cert: good.Cert}, leaf, a, now, "no key"},
+		"authority is wrong":               {good, leaf, Pair{}, now, "certificate authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,14 +35,14 @@ func TestOverdue(t *testing.T) {
 		since      metav1.Time
 		is         bool
 	}{
-		"no deadline":                  {working, 2, Deadline(nil), after(time.Hour), after(time.Hour), false},
-		"it begins":                    {nil, 1, deadline, noon, noon, false},
-		"it begins after a rest":       {progressing(metav1.ConditionFalse, reasonSettled), 2, deadline, after(time.Hour), after(time.Hour), false},
-		"shortly before the deadline":  {working, 2, deadline, after(deadline - 1), noon, false},
-		"at the deadline":              {working, 2, deadline, after(deadline), noon, true},
-		"another change after it":      {working, 3, deadline, after(deadline), after(deadline), false},
-		"overdue before":               {progressing(metav1.ConditionFalse, reasonOverdue), 2, deadline, after(time.Second), after(time.Second), true},
-		"another change after overdue": {progressing(metav1.ConditionFalse, reasonOverdue), 3, deadline, after(time.Second), after(time.Second), false},
+		"no deadline":                    {working, 2, Deadline(nil), after(time.Hour), after(time.Hour), false},
+		"no previous status":             {nil, 1, deadline, noon, noon, false},
+		"a change begins":                {progressing(metav1.ConditionFalse, reasonSettled), 2, deadline, after(time.Hour), after(time.Hour), false},
+		"shortly before the deadline":    {working, 2, deadline, after(deadline - 1), noon, false},
+		"at the deadline":                {working, 2, deadline, after(deadline), noon, true},
+		"another change at the deadline": {working, 3, deadline, after(deadline), after(deadline), false},
+		"overdue before":                 {progressing(metav1.ConditionFalse, reasonOverdue), 2, deadline, after(time.Second), after(time.Second), true},
+		"another change after overdue":   {progressing(metav1.ConditionFalse, reasonOverdue), 3, deadline, after(time.Second), after(time.Second), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,8 +53,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// A creation waits for a pod, and a change replaces the creation. Each row lists the expected conditions at a minute.
-// Without a deadline, the conditions stay the same.
+// A creation waits for a pod, and a change replaces the creation. Each row lists a minute and the conditions that are
+// expected then. Without a deadline, the conditions stay the same.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	type row struct {

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Set converts a StatefulSet. It omits the fields that no decision needs.
+// Set converts a StatefulSet to its Go type. It omits the fields that no decision needs.
 func Set(o *unstructured.Unstructured) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{}
 	set.Name, set.UID, set.Generation = o.GetName(), o.GetUID(), o.GetGeneration()

@@ -44,12 +44,12 @@ func TestPodsStayWhileTheirStatefulSetIsReplaced(t *testing.T) {
 		pod             *corev1.Pod
 		seen, replacing bool
 	}{
-		"its pod":                            {set, of("StatefulSet", "store", "new"), true, false},
-		"no set":                             {nil, of("", "", ""), true, true},
-		"no set, and the earlier one's":      {nil, of("StatefulSet", "store", "old"), true, true},
-		"a new set that has not adopted":     {lagging, of("", "", ""), true, true},
-		"a foreign pod in addition to a set": {set, of("", "", ""), false, false},
-		"the pod of a ReplicaSet":            {nil, of("ReplicaSet", "store", "x"), false, false},
+		"the StatefulSet's pod":                 {set, of("StatefulSet", "store", "new"), true, false},
+		"no StatefulSet":                        {nil, of("", "", ""), true, true},
+		"no StatefulSet, the earlier one's pod": {nil, of("StatefulSet", "store", "old"), true, true},
+		"a StatefulSet that has not adopted it": {lagging, of("", "", ""), true, true},
+		"a foreign pod":                         {set, of("", "", ""), false, false},
+		"the pod of a ReplicaSet":               {nil, of("ReplicaSet", "store", "x"), false, false},
 	} {
 		seen := podsOf("store", c.set, []*corev1.Pod{c.pod})
 		assert.Equal(t, len(seen.List) == 1, c.seen, name)

@@ -53,8 +53,8 @@ func SeePods(ctx context.Context, from client.Reader, owner object.Owner, pods r
 	return podsOf(owner.Name, set, live), nil
 }
 
-// podsOf returns the pods that have a name of the StatefulSet and that the StatefulSet controls. While the StatefulSet is
-// being replaced, the pods of the previous StatefulSet also count. A pod that only has the labels does not count.
+// podsOf returns the pods that the StatefulSet controls and whose names have its form. While the StatefulSet is being replaced, the pods of
+// the previous StatefulSet also count. A pod that only has the labels does not count.
 func podsOf(name string, set *appsv1.StatefulSet, live []*corev1.Pod) Pods {
 	seen := Pods{}
 	if set != nil {

@@ -160,7 +160,7 @@ func TestEffectsNameTheirObject(t *testing.T) {
 	assert.ErrorContains(t, c.DeletePod(t.Context(), "store-0", ""), unnamed)
 	assert.ErrorContains(t, c.DeletePod(t.Context(), "", "uid"), unnamed)
 	assert.ErrorContains(t, c.Annotate(t.Context(), claim, database.Version{}, nil), unnamed)
-	assert.NilError(t, c.DeleteClaimAt(t.Context(), "data-store-2", database.Version{UID: "uid"}), "it is gone")
+	assert.NilError(t, c.DeleteClaimAt(t.Context(), "data-store-2", database.Version{UID: "uid"}), "the deletion of a missing claim succeeds")
 	assert.Equal(t, len(cache.deleted)+len(cache.patches), 0)
 	assert.NilError(t, c.DeleteClaimAt(t.Context(), "data-store-0", database.Version{UID: "uid"}))
 	assert.NilError(t, c.DeletePod(t.Context(), "store-0", "other"))

@@ -37,7 +37,7 @@ func Doing[O any](seen reconcile.Seen[O], wait string) (step, text string) {
 	return first.Name, first.Message
 }
 
-// Notes returns the notes on the parts for users, such as a volume that was not resized.
+// Notes returns the notes for users about the parts, for example about a volume that was not resized.
 func Notes(seen reconcile.PlanSeen) (notes []string) {
 	for i := range seen.Parts {
 		notes = append(notes, seen.Parts[i].Notes...)
@@ -78,9 +78,8 @@ func FirstProblem(problems map[string]string) string {
 
 func isCrash(problem string) bool { return strings.HasPrefix(problem, "CrashLoopBackOff: ") }
 
-// Account returns a message that begins with the first problem of a pod, followed by the text rest about the
-// consequences. If rest already contains that problem, the message is only rest. problems maps the names of pods to their
-// problems.
+// Account joins three texts: the first problem of a pod, the text of Blocked, and rest, which describes the consequences. It omits the
+// problem if rest already contains it. problems maps the names of pods to their problems.
 func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) string {
 	problem := ""
 	if pod := FirstProblem(problems); pod != "" {

@@ -23,15 +23,15 @@ func TestValidity(t *testing.T) {
 		at         time.Duration
 		late, over bool
 	}{
-		"new":                       {leaf.Cert, 0, false, false},
-		"to be renewed":             {leaf.Cert, LeafLife / 3 * 2, false, false},
-		"late":                      {leaf.Cert, LeafLife - 14*day, true, false},
-		"over":                      {leaf.Cert, LeafLife + time.Second, true, true},
-		"an authority":              {a.Cert, AuthorityLife - 31*day, false, false},
-		"an authority at its end":   {a.Cert, AuthorityLife - 29*day, true, false},
-		"the first to end counts":   {slices.Concat(a.Cert, leaf.Key, leaf.Cert), LeafLife - 14*day, true, false},
-		"also if it comes first":    {slices.Concat(leaf.Cert, a.Cert), LeafLife - 14*day, true, false},
-		"an authority outlives all": {slices.Concat(leaf.Cert, a.Cert), LeafLife + time.Second, true, true},
+		"new":                                  {leaf.Cert, 0, false, false},
+		"due to be renewed":                    {leaf.Cert, LeafLife / 3 * 2, false, false},
+		"late":                                 {leaf.Cert, LeafLife - 14*day, true, false},
+		"expired":                              {leaf.Cert, LeafLife + time.Second, true, true},
+		"an authority":                         {a.Cert, AuthorityLife - 31*day, false, false},
+		"an authority, shortly before its end": {a.Cert, AuthorityLife - 29*day, true, false},
+		"the first to expire counts":           {slices.Concat(a.Cert, leaf.Key, leaf.Cert), LeafLife - 14*day, true, false},
+		"the first to expire comes first":      {slices.Concat(leaf.Cert, a.Cert), LeafLife - 14*day, true, false},
+		"expired, with a valid authority":      {slices.Concat(leaf.Cert, a.Cert), LeafLife + time.Second, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

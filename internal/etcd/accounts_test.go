@@ -30,12 +30,12 @@ func TestIncompleteSecretsAreNamed(t *testing.T) {
 		data    map[string][]byte
 		problem string // "": no problem
 	}{
-		"complete":         {map[string][]byte{keyCert: pair.Cert, keyKey: pair.Key, keyCA: authority.Cert}, ""},
-		"no authority":     {map[string][]byte{keyCert: pair.Cert, keyKey: pair.Key}, "Secret client, ca.crt: there is no certificate"},
-		"no key":           {map[string][]byte{keyCert: pair.Cert, keyCA: authority.Cert}, "Secret client, tls.key: "},
-		"another's key":    {map[string][]byte{keyCert: pair.Cert, keyKey: authority.Key, keyCA: authority.Cert}, "Secret client, tls.key: "},
-		"no certificate":   {map[string][]byte{keyKey: pair.Key, keyCA: authority.Cert}, "Secret client, tls.crt: there is no certificate"},
-		"no Secret at all": {nil, "Secret client, tls.crt: there is no such Secret"},
+		"complete":                       {map[string][]byte{keyCert: pair.Cert, keyKey: pair.Key, keyCA: authority.Cert}, ""},
+		"no authority":                   {map[string][]byte{keyCert: pair.Cert, keyKey: pair.Key}, "Secret client, ca.crt: there is no certificate"},
+		"no key":                         {map[string][]byte{keyCert: pair.Cert, keyCA: authority.Cert}, "Secret client, tls.key: "},
+		"the key of another certificate": {map[string][]byte{keyCert: pair.Cert, keyKey: authority.Key, keyCA: authority.Cert}, "Secret client, tls.key: "},
+		"no certificate":                 {map[string][]byte{keyKey: pair.Key, keyCA: authority.Cert}, "Secret client, tls.crt: there is no certificate"},
+		"no Secret at all":               {nil, "Secret client, tls.crt: there is no such Secret"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

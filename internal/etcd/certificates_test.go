@@ -41,14 +41,14 @@ func TestCertificatesValid(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"without TLS":              {etcdv1.TLSOff, nil, "", ""},
-		"nothing was read":         {etcdv1.TLSAuto, nil, "", ""},
-		"good":                     {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day)}, etcdv1.ReasonCertificatesValid, ""},
-		"the operator's is late":   {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day), valid("b", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "Secret b, tls.crt: it is valid until 2026-01-16T03:04:05Z: renewal by the operator is overdue"},
-		"one's own is late":        {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "check the program that renews it"},
-		"short lives are no fault": {etcdv1.TLSSecrets, []certificate{valid("a", day, 8*time.Hour)}, etcdv1.ReasonCertificatesValid, ""},
-		"the first to end":         {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day), valid("b", 90*day, -day)}, etcdv1.ReasonCertificateExpired, "Secret b, tls.crt: it was valid until 2026-01-01T03:04:05Z"},
-		"damaged":                  {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, -day), damaged}, etcdv1.ReasonCertificateUnreadable, "Secret peer, ca.crt: there is no certificate"},
+		"without TLS":                     {etcdv1.TLSOff, nil, "", ""},
+		"nothing was read":                {etcdv1.TLSAuto, nil, "", ""},
+		"good":                            {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day)}, etcdv1.ReasonCertificatesValid, ""},
+		"the operator renews too late":    {etcdv1.TLSAuto, []certificate{valid("a", 90*day, 31*day), valid("b", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "Secret b, tls.crt: it is valid until 2026-01-16T03:04:05Z: renewal by the operator is overdue"},
+		"the user renews too late":        {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day)}, etcdv1.ReasonCertificateExpires, "check the program that renews it"},
+		"a certificate with a short life": {etcdv1.TLSSecrets, []certificate{valid("a", day, 8*time.Hour)}, etcdv1.ReasonCertificatesValid, ""},
+		"the first to expire":             {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, 14*day), valid("b", 90*day, -day)}, etcdv1.ReasonCertificateExpired, "Secret b, tls.crt: it was valid until 2026-01-01T03:04:05Z"},
+		"damaged":                         {etcdv1.TLSSecrets, []certificate{valid("a", 90*day, -day), damaged}, etcdv1.ReasonCertificateUnreadable, "Secret peer, ca.crt: there is no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,14 +262,14 @@ func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 		runs     bool
 		says     string
 	}{
-		"its own":                    {own, 3, true, ""},
-		"others":                     {others, 3, true, "Secret store-ca has other certificate authorities"},
-		"others, and no pod":         {others, 3, false, ""},
-		"others, while pods go":      {others, 0, true, ""},
-		"others, parked":             {others, 0, false, ""},
-		"none, while pods go":        {there{"Secret/store-client-tls": own["Secret/store-client-tls"]}, 0, true, ""},
-		"none":                       {there{"Secret/store-client-tls": own["Secret/store-client-tls"]}, 3, true, "is missing"},
-		"its own, and other signers": {mixed(own, others), 3, true, ""},
+		"the recorded authorities":                    {own, 3, true, ""},
+		"other authorities":                           {others, 3, true, "Secret store-ca has other certificate authorities"},
+		"other authorities, and no pod":               {others, 3, false, ""},
+		"other authorities, while pods stop":          {others, 0, true, ""},
+		"other authorities, parked":                   {others, 0, false, ""},
+		"no authorities, while pods stop":             {there{"Secret/store-client-tls": own["Secret/store-client-tls"]}, 0, true, ""},
+		"no authorities":                              {there{"Secret/store-client-tls": own["Secret/store-client-tls"]}, 3, true, "is missing"},
+		"the recorded authorities, and other signers": {mixed(own, others), 3, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ec := ec.DeepCopy()

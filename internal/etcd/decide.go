@@ -59,8 +59,8 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observa
 // pausedAgain is the time until the next pass of a paused cluster. Each pass reads the positions of the members' data.
 const pausedAgain = 30 * time.Second
 
-// note writes a position to a claim. While the cluster is paused or its spec is refused, no plan publishes the position
-// to the agents, so note also publishes it.
+// note writes the position of a member's data (its last log entry) to the member's claim. While the cluster is paused or
+// its spec is refused, no plan publishes the position to the agents, so note also publishes it.
 func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
 	if err := k.take(ctx, ec, obs, step); err != nil || !ec.Spec.Paused && !obs.unplanned {
 		return err

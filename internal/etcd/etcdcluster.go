@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of an EtcdCluster. It needs the right to finalizers because the API server may check that right when
-// owner references are set. It deletes pods so that their StatefulSet replaces them, and annotates pods with tickets.
+// The operator writes only the status of an EtcdCluster. It needs the right to update finalizers because the API server may check that right
+// when owner references are set. It deletes pods so that their StatefulSet replaces them, and annotates pods with tickets.
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/finalizers,verbs=update
@@ -92,7 +92,8 @@ func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, obs *Observatio
 	return k.planner.plan(obs.accepted, reconcile.OwnerOf(k, ec), in)
 }
 
-// Maintain lets the operator repair members while the spec is refused. It does so only if the StatefulSet of the cluster exists.
+// Maintain stores the refusal of the spec in the observation, and reports whether the StatefulSet of the cluster exists. If so, the operator
+// continues to repair members.
 func (k *Kind) Maintain(ec *etcdv1.EtcdCluster, in reconcile.Inputs, refusal *reconcile.SpecError, obs *Observation) (bool, error) {
 	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
 	if live == nil || err != nil {

@@ -31,7 +31,7 @@ import (
 // container is the name of etcd's container in each pod.
 const container = "etcd"
 
-// Observation is the observation of a cluster. It contains only data.
+// Observation holds the observed state of a cluster, as plain data.
 type Observation struct {
 	View membership.View
 	// Problems maps a pod to the reason why it does not start, as reported by Kubernetes. others contains the same
@@ -42,9 +42,9 @@ type Observation struct {
 	// returns no step.
 	Replacing bool
 
-	// accepted is the resource that was planned, with present values for refused fields; nil stands for the resource itself. refused names
-	// the fields of the spec that were not planned; nil if all were planned. unplanned reports whether no object was planned because of
-	// these fields.
+	// accepted is the resource that was planned, with present values for refused fields; nil stands for the resource itself. refused is the
+	// error that names the refused fields of the spec; nil if no field was refused. unplanned reports whether no object of the plan was
+	// written because of these fields.
 	accepted  *etcdv1.EtcdCluster
 	refused   *reconcile.SpecError
 	unplanned bool

@@ -91,19 +91,19 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 		image    string
 		budget   bool
 	}{
-		"new":                        {3, there{}, 1, image + "3.6.16", true},
-		"two pods so far":            {3, withRecord(t, store, membership.Record{Replicas: 2}), 2, image + "3.6.16", true},
-		"more than wanted":           {3, withRecord(t, store, membership.Record{Replicas: 5}), 5, image + "3.6.16", true},
-		"an older version":           {3, withRecord(t, store, membership.Record{Replicas: 3, Version: "3.5.35"}), 3, image + "3.5.35", true},
-		"parked":                     {0, withRecord(t, store, membership.Record{Replicas: 3}), 0, image + "3.6.16", false},
-		"one":                        {1, withRecord(t, store, membership.Record{Replicas: 1}), 1, image + "3.6.16", false},
-		"the record is lost":         {5, there{}.Set("store", 4, container, "other:v1"), 4, "other:v1", true},
-		"fewer than run":             {3, withRecord(t, store, membership.Record{Replicas: 1, Version: "3.6.16"}).Set("store", 3, container, "other:v1"), 3, image + "3.6.16", true},
-		"fewer than have data":       {3, withClaims(withRecord(t, store, membership.Record{Replicas: 1}), 3, "3.6.16"), 3, image + "3.6.16", true},
-		"made again over data":       {1, withClaims(there{}, 3, "3.5.35"), 3, image + "3.5.35", true},
-		"a version before the data":  {3, withClaims(withRecord(t, store, membership.Record{Replicas: 3, Version: "3.5.35"}), 3, "3.6.16"), 3, image + "3.6.16", true},
-		"parked, claims are leaving": {0, leaving(withClaims(there{}.Set("store", 3, container, "other:v1"), 3, "3.6.16")), 3, "other:v1", true},
-		"the record is lost, parked": {0, there{}.Set("store", 4, container, "other:v1"), 0, "other:v1", false},
+		"new":                                {3, there{}, 1, image + "3.6.16", true},
+		"two pods so far":                    {3, withRecord(t, store, membership.Record{Replicas: 2}), 2, image + "3.6.16", true},
+		"more pods than wanted":              {3, withRecord(t, store, membership.Record{Replicas: 5}), 5, image + "3.6.16", true},
+		"an older version":                   {3, withRecord(t, store, membership.Record{Replicas: 3, Version: "3.5.35"}), 3, image + "3.5.35", true},
+		"parked":                             {0, withRecord(t, store, membership.Record{Replicas: 3}), 0, image + "3.6.16", false},
+		"one pod":                            {1, withRecord(t, store, membership.Record{Replicas: 1}), 1, image + "3.6.16", false},
+		"the record is lost":                 {5, there{}.Set("store", 4, container, "other:v1"), 4, "other:v1", true},
+		"the record has fewer pods than run": {3, withRecord(t, store, membership.Record{Replicas: 1, Version: "3.6.16"}).Set("store", 3, container, "other:v1"), 3, image + "3.6.16", true},
+		"the record has fewer pods than have data":      {3, withClaims(withRecord(t, store, membership.Record{Replicas: 1}), 3, "3.6.16"), 3, image + "3.6.16", true},
+		"the resource is created again over data":       {1, withClaims(there{}, 3, "3.5.35"), 3, image + "3.5.35", true},
+		"the record has an older version than the data": {3, withClaims(withRecord(t, store, membership.Record{Replicas: 3, Version: "3.5.35"}), 3, "3.6.16"), 3, image + "3.6.16", true},
+		"parked, claims are being deleted":              {0, leaving(withClaims(there{}.Set("store", 3, container, "other:v1"), 3, "3.6.16")), 3, "other:v1", true},
+		"the record is lost, parked":                    {0, there{}.Set("store", 4, container, "other:v1"), 0, "other:v1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,12 +149,12 @@ func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
 		change func(claim *unstructured.Unstructured) // changes store-1
 		want   string
 	}{
-		"marked":                    {func(*unstructured.Unstructured) {}, "c1 2 2 100"},
-		"made again":                {func(claim *unstructured.Unstructured) { claim.SetAnnotations(nil) }, "c1 2 2 90"},
-		"gone":                      {nil, "c1 2 2 90"},
-		"prepared for a new member": {func(claim *unstructured.Unstructured) { claim.SetAnnotations(map[string]string{annotationMember: "3"}) }, ""},
-		"malformed":                 {edited(annotationPosition, "2 many 2026-01-02T03:04:05Z"), "c1 2 2 90"},
-		"of a malformed member":     {edited(annotationMember, "not-an-id"), "c1 2 2 90"},
+		"marked":                      {func(*unstructured.Unstructured) {}, "c1 2 2 100"},
+		"the claim was created again": {func(claim *unstructured.Unstructured) { claim.SetAnnotations(nil) }, "c1 2 2 90"},
+		"the claim was deleted":       {nil, "c1 2 2 90"},
+		"prepared for a new member":   {func(claim *unstructured.Unstructured) { claim.SetAnnotations(map[string]string{annotationMember: "3"}) }, ""},
+		"malformed":                   {edited(annotationPosition, "2 many 2026-01-02T03:04:05Z"), "c1 2 2 90"},
+		"the member is malformed":     {edited(annotationMember, "not-an-id"), "c1 2 2 90"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -240,33 +240,33 @@ func TestCrashing(t *testing.T) {
 		now, last corev1.ContainerState
 		want      bool
 	}{
-		"it ends by itself":               {waits("CrashLoopBackOff"), itself, true},
-		"its image cannot be had":         {waits("ImagePullBackOff"), itself, false},
-		"it is being made":                {waits("ContainerCreating"), itself, false},
-		"its settings are wrong":          {waits("CreateContainerConfigError"), itself, false},
-		"it runs":                         {corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(today)}}, itself, false},
-		"it never ended":                  {waits("CrashLoopBackOff"), corev1.ContainerState{}, false},
-		"it ended while the pod was well": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.FinishedAt = metav1.NewTime(unready.Add(-time.Hour)) }), false},
-		"it has no memory":                {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.Reason, e.ExitCode = "OOMKilled", 137 }), false},
-		"its probe fails":                 {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.ExitCode = 137 }), false},
-		"it cannot be started":            {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.Reason, e.ExitCode = "StartError", 128 }), false},
-		"the agent ends": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) {
+		"it ends by itself":                {waits("CrashLoopBackOff"), itself, true},
+		"its image cannot be pulled":       {waits("ImagePullBackOff"), itself, false},
+		"it is being created":              {waits("ContainerCreating"), itself, false},
+		"its settings are wrong":           {waits("CreateContainerConfigError"), itself, false},
+		"it runs":                          {corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(today)}}, itself, false},
+		"it never ended":                   {waits("CrashLoopBackOff"), corev1.ContainerState{}, false},
+		"it ended while the pod was well":  {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.FinishedAt = metav1.NewTime(unready.Add(-time.Hour)) }), false},
+		"it was killed for lack of memory": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.Reason, e.ExitCode = "OOMKilled", 137 }), false},
+		"its probe fails":                  {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.ExitCode = 137 }), false},
+		"it cannot be started":             {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) { e.Reason, e.ExitCode = "StartError", 128 }), false},
+		"the agent wrote the last message": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) {
 			e.Message = `{"reason":"NoCertificate","message":"there is none"}`
 		}), false},
-		"it leaves no message":      {waits("CrashLoopBackOff"), saying(), false},
-		"its disk is full":          {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","msg":"failed to commit tx","error":"write /data/etcd/member/snap/db: no space left on device"}`), false},
-		"its volume is read-only":   {waits("CrashLoopBackOff"), saying(starts, fatal("cannot access data directory: open /data/etcd/.touch: read-only file system")), false},
-		"its volume has bad blocks": {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","msg":"failed to commit tx","error":"write /data/etcd/member/snap/db: input/output error"}`), true},
-		"its key is another's":      {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","caller":"etcdmain/etcd.go:198","msg":"listener failed","error":"tls: private key does not match public key"}`), false},
-		"its authority is a key":    {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","caller":"etcdmain/etcd.go:198","msg":"listener failed","error":"x509: malformed tbs certificate"}`), false},
-		"a certificate is missing":  {waits("CrashLoopBackOff"), saying(starts, closes, fatal("open /certs/peer/ca.crt: no such file or directory")), false},
-		"a flag is wrong":           {waits("CrashLoopBackOff"), saying(`invalid value "abc" for flag -snapshot-count: parse error`, "Usage:", "  etcd [flags]"), false},
-		"a member is not expected":  {waits("CrashLoopBackOff"), saying(starts, closes, fatal("member count is unequal")), false},
-		"a checksum is wrong":       {waits("CrashLoopBackOff"), saying(starts, closes, fatal("walpb: crc mismatch")), true},
-		"its snapshot is gone":      {waits("CrashLoopBackOff"), saying(`main.main\n\tmain.go:31"}`, "panic: failed to recover v3 backend from snapshot"+trace), true},
+		"it leaves no message":               {waits("CrashLoopBackOff"), saying(), false},
+		"its disk is full":                   {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","msg":"failed to commit tx","error":"write /data/etcd/member/snap/db: no space left on device"}`), false},
+		"its volume is read-only":            {waits("CrashLoopBackOff"), saying(starts, fatal("cannot access data directory: open /data/etcd/.touch: read-only file system")), false},
+		"its volume has bad blocks":          {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","msg":"failed to commit tx","error":"write /data/etcd/member/snap/db: input/output error"}`), true},
+		"its key is of another certificate":  {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","caller":"etcdmain/etcd.go:198","msg":"listener failed","error":"tls: private key does not match public key"}`), false},
+		"its authority is not a certificate": {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","caller":"etcdmain/etcd.go:198","msg":"listener failed","error":"x509: malformed tbs certificate"}`), false},
+		"a certificate is missing":           {waits("CrashLoopBackOff"), saying(starts, closes, fatal("open /certs/peer/ca.crt: no such file or directory")), false},
+		"a flag is wrong":                    {waits("CrashLoopBackOff"), saying(`invalid value "abc" for flag -snapshot-count: parse error`, "Usage:", "  etcd [flags]"), false},
+		"a member is not expected":           {waits("CrashLoopBackOff"), saying(starts, closes, fatal("member count is unequal")), false},
+		"a checksum is wrong":                {waits("CrashLoopBackOff"), saying(starts, closes, fatal("walpb: crc mismatch")), true},
+		"its snapshot is missing":            {waits("CrashLoopBackOff"), saying(`main.main\n\tmain.go:31"}`, "panic: failed to recover v3 backend from snapshot"+trace), true},
 		"its database is garbage": {waits("CrashLoopBackOff"), saying(`{"level":"panic","msg":"failed to open database","path":"/data/etcd/member/snap/db","error":"invalid database","stacktrace":"a"}`,
 			"panic: failed to open database"+trace), true},
-		"its database cannot be opened, and why is cut off": {waits("CrashLoopBackOff"), saying(`backend.go:16"}`, "panic: failed to open database"+trace), false},
+		"its database cannot be opened, and the cause is cut off": {waits("CrashLoopBackOff"), saying(`backend.go:16"}`, "panic: failed to open database"+trace), false},
 		"its database cannot be read, and the cause is cut off": {waits("CrashLoopBackOff"), saying("ck(...)\n\truntime/proc.go:468", "",
 			"goroutine 118 gp=0x2e59662a6960 m=nil [runnable]:", "go.etcd.io/bbolt.(*DB).freepages.func2()"), true},
 	} {

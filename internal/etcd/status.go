@@ -84,7 +84,7 @@ func (v *view) notes() []string {
 	return notes
 }
 
-// kept names the member whose volume has the most former data.
+// kept returns a note that names the member whose volume has the most former data.
 func (v *view) kept() []string {
 	var kept []database.Kept
 	for i := range v.observed.View.Pods {
@@ -131,7 +131,7 @@ func (v *view) settled() bool {
 	return v.seen.Observed != nil && v.seen.Failure == nil && v.model.Settled && !v.observed.View.Lagging
 }
 
-// parked reports whether replicas is 0.
+// parked reports whether spec.replicas is 0.
 func (v *view) parked() bool {
 	return v.seen.Observed != nil && v.model.Verdict == membership.Parked
 }
@@ -162,7 +162,7 @@ func (v *view) deleting() string {
 	return text
 }
 
-// waiting returns the reason why no step can run.
+// waiting returns the reason, in one word, why no step can run.
 func (v *view) waiting() string {
 	phase := v.ec.Status.Phase
 	if v.model.Restarts && phase == etcdv1.PhaseUpgrading || v.model.Starts && phase == etcdv1.PhaseScaling {
@@ -189,7 +189,7 @@ func (v *view) waiting() string {
 	return etcdv1.ReasonWorking
 }
 
-// waitsFor describes the reason why no step can run.
+// waitsFor returns the message that explains why no step can run.
 func (v *view) waitsFor() string {
 	wait := v.model.Reason
 	if len(v.seen.Decision.Steps) > 0 && v.seen.Decision.Steps[0].Message != "" {

@@ -169,10 +169,10 @@ func TestReportsOutliveTheLastEnd(t *testing.T) {
 		containers []corev1.ContainerStatus
 		want       string
 	}{
-		"it runs, and reports":          {&membership.Report{Waiting: "its data is damaged"}, []corev1.ContainerStatus{etcd}, ""},
-		"it does not report":            {nil, []corev1.ContainerStatus{etcd}, ended},
-		"another one does not start":    {&membership.Report{}, []corev1.ContainerStatus{etcd, mesh}, "InvalidImageName"},
-		"and the agent does not report": {nil, []corev1.ContainerStatus{etcd, mesh}, ended},
+		"it runs, and reports":                            {&membership.Report{Waiting: "its data is damaged"}, []corev1.ContainerStatus{etcd}, ""},
+		"it does not report":                              {nil, []corev1.ContainerStatus{etcd}, ended},
+		"another container does not start":                {&membership.Report{}, []corev1.ContainerStatus{etcd, mesh}, "InvalidImageName"},
+		"another container does not start, and no report": {nil, []corev1.ContainerStatus{etcd, mesh}, ended},
 	} {
 		obs := Observation{Problems: map[string]string{}, others: map[string]string{}}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "store-0"}}

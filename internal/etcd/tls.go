@@ -89,7 +89,7 @@ type keeper struct {
 
 	mu          sync.Mutex
 	authorities map[string]authorities // by namespace/name of the Secret
-	made        map[string]bool        // true until a live Secret was observed
+	made        map[string]bool        // by the same key: this process created the authorities, and has not observed a live Secret yet
 	leaves      map[string]database.Pair
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// part is the value of the name label on all objects of an EtcdCluster, which has only one part. A platform of the
-	// same name may have a service called etcd. That service does not select these pods, because the name of a service
-	// cannot contain a dot.
+	// part is the value of the name label on all objects of an EtcdCluster, which has only one part. The dot keeps it
+	// distinct: a platform with the name of the EtcdCluster may have a service named etcd, and no service's name has a
+	// dot. So the Service of that service does not select these pods.
 	part = "etcd.cluster"
 	// chart is the chart of an EtcdCluster.
 	chart = "etcdcluster"
@@ -32,7 +32,7 @@ type planned struct {
 	// Formed reports whether the cluster was formed, so that no pod restores a backup any more. It is set only for a
 	// cluster that restores a backup.
 	Formed bool
-	// Positions are the positions for the agents, by pod.
+	// Positions holds the positions of the members' data for the agents, by pod.
 	Positions map[string]string
 }
 

@@ -40,11 +40,11 @@ func TestHaltAndResume(t *testing.T) {
 		former        string
 		resumed       any // nil: the resumed object sets no number
 	}{
-		"planned pods":             {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2}}", "{kind: Deployment, metadata: {name: a}, spec: {replicas: 2}}", "2", int64(2)},
-		"an autoscaler's":          {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {}}", "{kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}", "3", nil},
-		"an autoscaler's, halted":  {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {}}", "{kind: Deployment, metadata: {name: a, " + halted + "}, spec: {replicas: 0}}", "3", int64(3)},
-		"a new one":                {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {}}", "", "1", nil},
-		"planned otherwise, since": {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 5}}", "{kind: StatefulSet, metadata: {name: a, " + halted + "}, spec: {replicas: 0}}", "3", int64(5)},
+		"planned pods":                            {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2}}", "{kind: Deployment, metadata: {name: a}, spec: {replicas: 2}}", "2", int64(2)},
+		"set by an autoscaler":                    {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {}}", "{kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}", "3", nil},
+		"set by an autoscaler, and halted":        {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {}}", "{kind: Deployment, metadata: {name: a, " + halted + "}, spec: {replicas: 0}}", "3", int64(3)},
+		"a new workload":                          {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {}}", "", "1", nil},
+		"halted, and the plan has another number": {"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 5}}", "{kind: StatefulSet, metadata: {name: a, " + halted + "}, spec: {replicas: 0}}", "3", int64(5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,17 +72,17 @@ func TestRuns(t *testing.T) {
 		live string
 		runs bool
 	}{
-		"nothing":                       {"", false},
-		"a Deployment":                  {"{kind: Deployment, metadata: {generation: 2}, spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1}}", true},
-		"of no pods":                    {"{kind: Deployment, metadata: {generation: 2}, spec: {replicas: 0}, status: {observedGeneration: 2}}", false},
-		"its pods end":                  {"{kind: Deployment, metadata: {generation: 2}, spec: {replicas: 0}, status: {observedGeneration: 2, replicas: 1}}", true},
-		"its controller has not looked": {"{kind: StatefulSet, metadata: {generation: 2}, spec: {replicas: 0}, status: {observedGeneration: 1}}", true},
-		"a cron job":                    {"{kind: CronJob, spec: {}}", true},
-		"suspended":                     {"{kind: CronJob, spec: {suspend: true}}", false},
-		"suspended, at work":            {"{kind: CronJob, spec: {suspend: true}, status: {active: [{name: x}]}}", true},
-		"a DaemonSet":                   {"{kind: DaemonSet, metadata: {generation: 1}, status: {observedGeneration: 1}}", true},
-		"a DaemonSet, halted":           {"{kind: DaemonSet, metadata: {generation: 1, " + halted + "}, status: {observedGeneration: 1}}", false},
-		"a DaemonSet, its pods end":     {"{kind: DaemonSet, metadata: {generation: 1, " + halted + "}, status: {observedGeneration: 1, currentNumberScheduled: 1}}", true},
+		"nothing":                                 {"", false},
+		"a Deployment":                            {"{kind: Deployment, metadata: {generation: 2}, spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1}}", true},
+		"a Deployment without pods":               {"{kind: Deployment, metadata: {generation: 2}, spec: {replicas: 0}, status: {observedGeneration: 2}}", false},
+		"a Deployment whose pods end":             {"{kind: Deployment, metadata: {generation: 2}, spec: {replicas: 0}, status: {observedGeneration: 2, replicas: 1}}", true},
+		"not observed by its controller":          {"{kind: StatefulSet, metadata: {generation: 2}, spec: {replicas: 0}, status: {observedGeneration: 1}}", true},
+		"a cron job":                              {"{kind: CronJob, spec: {}}", true},
+		"a suspended cron job":                    {"{kind: CronJob, spec: {suspend: true}}", false},
+		"a suspended cron job with an active run": {"{kind: CronJob, spec: {suspend: true}, status: {active: [{name: x}]}}", true},
+		"a DaemonSet":                             {"{kind: DaemonSet, metadata: {generation: 1}, status: {observedGeneration: 1}}", true},
+		"a halted DaemonSet":                      {"{kind: DaemonSet, metadata: {generation: 1, " + halted + "}, status: {observedGeneration: 1}}", false},
+		"a halted DaemonSet whose pods end":       {"{kind: DaemonSet, metadata: {generation: 1, " + halted + "}, status: {observedGeneration: 1, currentNumberScheduled: 1}}", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,13 +16,13 @@ func TestAutoscaler(t *testing.T) {
 	t.Parallel()
 	const at = `lastTransitionTime: "1970-01-01T00:01:00Z"`
 	for name, c := range map[string]struct{ conditions, reason string }{
-		"new":                {"[]", ""},
-		"well":               {`[{type: AbleToScale, status: "True", reason: ReadyForNewScale}, {type: ScalingActive, status: "True", reason: ValidMetricFound}, {type: ScalingLimited, status: "False", reason: DesiredWithinRange}]`, ""},
-		"at its minimum":     {`[{type: ScalingLimited, status: "True", reason: TooFewReplicas}]`, ""},
-		"no pods are wanted": {`[{type: ScalingActive, status: "False", reason: ScalingDisabled}]`, ""},
-		"at its maximum":     {`[{type: ScalingActive, status: "True", reason: ValidMetricFound}, {type: ScalingLimited, status: "True", reason: TooManyReplicas, message: m, ` + at + `}]`, "TooManyReplicas"},
-		"without metrics":    {`[{type: ScalingLimited, status: "True", reason: TooManyReplicas, message: other}, {type: ScalingActive, status: "False", reason: FailedGetResourceMetric, message: m, ` + at + `}]`, "FailedGetResourceMetric"},
-		"cannot scale":       {`[{type: AbleToScale, status: "False", reason: FailedUpdateScale, message: m, ` + at + `}]`, "FailedUpdateScale"},
+		"new":                 {"[]", ""},
+		"healthy":             {`[{type: AbleToScale, status: "True", reason: ReadyForNewScale}, {type: ScalingActive, status: "True", reason: ValidMetricFound}, {type: ScalingLimited, status: "False", reason: DesiredWithinRange}]`, ""},
+		"at its minimum":      {`[{type: ScalingLimited, status: "True", reason: TooFewReplicas}]`, ""},
+		"scaling is disabled": {`[{type: ScalingActive, status: "False", reason: ScalingDisabled}]`, ""},
+		"at its maximum":      {`[{type: ScalingActive, status: "True", reason: ValidMetricFound}, {type: ScalingLimited, status: "True", reason: TooManyReplicas, message: m, ` + at + `}]`, "TooManyReplicas"},
+		"without metrics":     {`[{type: ScalingLimited, status: "True", reason: TooManyReplicas, message: other}, {type: ScalingActive, status: "False", reason: FailedGetResourceMetric, message: m, ` + at + `}]`, "FailedGetResourceMetric"},
+		"cannot scale":        {`[{type: AbleToScale, status: "False", reason: FailedUpdateScale, message: m, ` + at + `}]`, "FailedUpdateScale"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

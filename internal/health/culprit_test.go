@@ -88,13 +88,13 @@ func TestTheCulprit(t *testing.T) {
 		"a pod that is not ready":  {waiting, []*corev1.Pod{pod("b", slow), pod("a", "{}")}, State{Ready: 1, Desired: 2, Hint: slows, HintCulprit: slowly}},
 		"out of time, with a hint": {down, []*corev1.Pod{pod("b", slow)}, State{Desired: 1, Problem: late, Culprit: outOfTime, Hint: slows, HintCulprit: slowly}},
 		"a pod without a message":  {down, []*corev1.Pod{pod("b", "{phase: Failed}")}, State{Desired: 1, Problem: "pod b: Failed", Culprit: Culprit{"Pod", "b", "Failed", ""}}},
-		"only going pods":          {down, []*corev1.Pod{deleted}, State{Desired: 1, Problem: late, Culprit: outOfTime}},
-		"all is well":              {up, []*corev1.Pod{pod("old", pull)}, State{Settled: true, Ready: 1, Desired: 1}},
+		"only pods in deletion":    {down, []*corev1.Pod{deleted}, State{Desired: 1, Problem: late, Culprit: outOfTime}},
+		"the workload is settled":  {up, []*corev1.Pod{pod("old", pull)}, State{Settled: true, Ready: 1, Desired: 1}},
 		"pods refused": {refused, nil, State{Desired: 1, Problem: "Deployment auth: FailedCreate: exceeded quota", Culprit: Culprit{"Deployment", "auth", "FailedCreate", "exceeded quota"},
 			Hint: "Deployment auth: Replicas: 0/1", HintCulprit: Culprit{"Deployment", "auth", "LessReplicas", "Replicas: 0/1"}}},
-		"not ready":  {waiting, nil, State{Ready: 1, Desired: 2, Hint: "StatefulSet auth: Ready: 1/2", HintCulprit: Culprit{"StatefulSet", "auth", "LessReady", "Ready: 1/2"}}},
-		"going":      {going, nil, State{Hint: "Service auth: Resource scheduled for deletion", HintCulprit: Culprit{"Service", "auth", "Terminating", "Resource scheduled for deletion"}}},
-		"unreadable": {unreadable, nil, State{Desired: 1, Problem: "Deployment auth: " + nonsense, Culprit: Culprit{"Deployment", "auth", "StatusUnreadable", nonsense}}},
+		"not ready":     {waiting, nil, State{Ready: 1, Desired: 2, Hint: "StatefulSet auth: Ready: 1/2", HintCulprit: Culprit{"StatefulSet", "auth", "LessReady", "Ready: 1/2"}}},
+		"being deleted": {going, nil, State{Hint: "Service auth: Resource scheduled for deletion", HintCulprit: Culprit{"Service", "auth", "Terminating", "Resource scheduled for deletion"}}},
+		"unreadable":    {unreadable, nil, State{Desired: 1, Problem: "Deployment auth: " + nonsense, Culprit: Culprit{"Deployment", "auth", "StatusUnreadable", nonsense}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,11 +123,11 @@ func TestPodsThatAStatefulSetDoesNotCreate(t *testing.T) {
 		object string
 		want   bool
 	}{
-		"none":         {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 2}}", true},
-		"not seen yet": {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 1}}", false},
-		"created":      {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1}}", false},
-		"not wanted":   {statefulSet + "spec: {replicas: 0}, status: {observedGeneration: 2}}", false},
-		"going":        {`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: auth, generation: 2, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {replicas: 1}, status: {observedGeneration: 2}}`, false},
+		"none":             {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 2}}", true},
+		"not seen yet":     {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 1}}", false},
+		"created":          {statefulSet + "spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1}}", false},
+		"no pods declared": {statefulSet + "spec: {replicas: 0}, status: {observedGeneration: 2}}", false},
+		"being deleted":    {`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: auth, generation: 2, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {replicas: 1}, status: {observedGeneration: 2}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

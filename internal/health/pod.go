@@ -241,7 +241,8 @@ func imagePull(waiting *corev1.ContainerStateWaiting) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s", reason, Essence(message)), ": ")
 }
 
-// volumesPending reports whether a message is the scheduler's answer about a claim that is not bound yet. That answer is common at the first attempt.
+// volumesPending reports whether a message is the scheduler's answer about a claim that is not bound yet. The first attempt to schedule a pod
+// often gets this answer.
 func volumesPending(message string) bool {
 	return strings.Contains(message, "unbound immediate PersistentVolumeClaims")
 }

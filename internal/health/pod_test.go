@@ -43,42 +43,42 @@ func TestPodProblem(t *testing.T) {
 	t.Parallel()
 	const pull = `ImagePullBackOff: image registry/auth:v9: not found`
 	problems{
-		"nothing known":                            {"{}", ""},
-		"pending":                                  {"{phase: Pending}", ""},
-		"running and ready":                        {`{phase: Running, containerStatuses: [{name: auth, ready: true, restartCount: 3, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}`, ""},
-		"starting":                                 {`{phase: Running, containerStatuses: [{name: auth, ready: false, restartCount: 0, state: {running: {}}}]}`, ""},
-		"container creating":                       {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: ContainerCreating}}}]}`, ""},
-		"initializing":                             {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, ""},
-		"waiting for nothing said":                 {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {}}}]}`, ""},
-		"unschedulable":                            {unschedulable, "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."},
-		"volume not bound yet":                     {unbound, ""},
-		"scheduled":                                {`{phase: Pending, conditions: [{type: PodScheduled, status: "True"}]}`, ""},
-		"gated":                                    {`{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: m}]}`, ""},
-		"failed pull":                              {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull, message: 'failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
-		"failed pull, between tries":               {`{containerStatuses: [{name: auth, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "registry/auth:v9": ErrImagePull: failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
-		"failed pull without a message":            {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull}}}]}`, "ImagePullBackOff"},
-		"failed pull in an init container":         {`{initContainerStatuses: [{name: init, state: {waiting: {reason: ErrImagePull, message: m}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "ImagePullBackOff: m"},
-		"no such key":                              {`{containerStatuses: [{name: auth, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "a" not found'}}}]}`, `CreateContainerConfigError: secret "a" not found`},
-		"crash loop, waiting":                      {`{phase: Running, containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s restarting"}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash loop, running":                      {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {running: {}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash loop, ended":                        {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {terminated: {exitCode: 137, reason: OOMKilled}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash, first":                             {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash, waiting for the first restart":     {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash loop of unknown cause":              {`{containerStatuses: [{name: auth, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}`, "CrashLoopBackOff: container auth keeps exiting"},
-		"crash without a reason":                   {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
-		"a server that ends by itself":             {`{containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 0, reason: Completed}}}]}`, "CrashLoopBackOff: container auth keeps exiting"},
-		"init container done":                      {`{initContainerStatuses: [{name: init, ready: true, state: {terminated: {exitCode: 0, reason: Completed}}}], containerStatuses: [{name: auth, ready: true, state: {running: {}}}]}`, ""},
-		"init container crashes":                   {`{initContainerStatuses: [{name: init, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "CrashLoopBackOff: container init ended with exit code 2"},
-		"init container that says why":             {`{initContainerStatuses: [{name: guard, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3, reason: Error, message: '{"reason":"DataLost","message":"the volume is empty: put it back"}'}}}]}`, "DataLost: the volume is empty: put it back"},
-		"words that are no reason":                 {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"no: reason","message":"m"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
-		"the end of a log":                         {`{containerStatuses: [{name: etcd, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1, message: '{"level":"fatal","msg":"failed to save","error":"no space left on device"}'}}}]}`, "CrashLoopBackOff: failed to save: no space left on device (container etcd, exit code 1)"},
-		"the end of a log, of one that was killed": {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 137, reason: OOMKilled, message: 'failed to reach a peer'}}}]}`, crash},
-		"a reason without a message":               {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"DataLost"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
-		"a container that ended well":              {`{initContainerStatuses: [{name: guard, state: {terminated: {exitCode: 0, message: '{"reason":"DataLost","message":"m"}'}}}]}`, ""},
-		"the second container":                     {`{containerStatuses: [{name: auth, ready: true, state: {running: {}}}, {name: mesh, state: {waiting: {reason: InvalidImageName, message: m}}}]}`, "InvalidImageName: m"},
-		"evicted":                                  {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
-		"failed":                                   {`{phase: Failed}`, "Failed"},
-		"failed with a message":                    {`{phase: Failed, message: m}`, "Failed: m"},
+		"nothing known":                        {"{}", ""},
+		"pending":                              {"{phase: Pending}", ""},
+		"running and ready":                    {`{phase: Running, containerStatuses: [{name: auth, ready: true, restartCount: 3, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}`, ""},
+		"starting":                             {`{phase: Running, containerStatuses: [{name: auth, ready: false, restartCount: 0, state: {running: {}}}]}`, ""},
+		"container creating":                   {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: ContainerCreating}}}]}`, ""},
+		"initializing":                         {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, ""},
+		"waiting without a reason":             {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {}}}]}`, ""},
+		"unschedulable":                        {unschedulable, "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."},
+		"volume not bound yet":                 {unbound, ""},
+		"scheduled":                            {`{phase: Pending, conditions: [{type: PodScheduled, status: "True"}]}`, ""},
+		"gated":                                {`{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: m}]}`, ""},
+		"failed pull":                          {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull, message: 'failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull, between tries":           {`{containerStatuses: [{name: auth, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "registry/auth:v9": ErrImagePull: failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull without a message":        {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull}}}]}`, "ImagePullBackOff"},
+		"failed pull in an init container":     {`{initContainerStatuses: [{name: init, state: {waiting: {reason: ErrImagePull, message: m}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "ImagePullBackOff: m"},
+		"a missing Secret":                     {`{containerStatuses: [{name: auth, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "a" not found'}}}]}`, `CreateContainerConfigError: secret "a" not found`},
+		"crash loop, waiting":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s restarting"}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, running":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {running: {}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, ended":                    {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {terminated: {exitCode: 137, reason: OOMKilled}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, first":                         {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, waiting for the first restart": {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop of unknown cause":          {`{containerStatuses: [{name: auth, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}`, "CrashLoopBackOff: container auth keeps exiting"},
+		"crash without a reason":               {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
+		"a server that ends by itself":         {`{containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 0, reason: Completed}}}]}`, "CrashLoopBackOff: container auth keeps exiting"},
+		"init container done":                  {`{initContainerStatuses: [{name: init, ready: true, state: {terminated: {exitCode: 0, reason: Completed}}}], containerStatuses: [{name: auth, ready: true, state: {running: {}}}]}`, ""},
+		"init container crashes":               {`{initContainerStatuses: [{name: init, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "CrashLoopBackOff: container init ended with exit code 2"},
+		"init container with a reason":         {`{initContainerStatuses: [{name: guard, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3, reason: Error, message: '{"reason":"DataLost","message":"the volume is empty: put it back"}'}}}]}`, "DataLost: the volume is empty: put it back"},
+		"a reason that is not one word":        {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"no: reason","message":"m"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
+		"the end of a log":                     {`{containerStatuses: [{name: etcd, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1, message: '{"level":"fatal","msg":"failed to save","error":"no space left on device"}'}}}]}`, "CrashLoopBackOff: failed to save: no space left on device (container etcd, exit code 1)"},
+		"the log of a killed container":        {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 137, reason: OOMKilled, message: 'failed to reach a peer'}}}]}`, crash},
+		"a reason without a message":           {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"DataLost"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
+		"a container that ended well":          {`{initContainerStatuses: [{name: guard, state: {terminated: {exitCode: 0, message: '{"reason":"DataLost","message":"m"}'}}}]}`, ""},
+		"the second container":                 {`{containerStatuses: [{name: auth, ready: true, state: {running: {}}}, {name: mesh, state: {waiting: {reason: InvalidImageName, message: m}}}]}`, "InvalidImageName: m"},
+		"evicted":                              {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
+		"failed":                               {`{phase: Failed}`, "Failed"},
+		"failed with a message":                {`{phase: Failed, message: m}`, "Failed: m"},
 	}.check(t)
 }
 
@@ -100,7 +100,7 @@ func TestAnOldCrashIsNotToBlame(t *testing.T) {
 		"weeks ago, was ready since":           {at(weeksLater, auth(started)), ""},
 		"just now, not ready since the crash":  {at(now, auth(started)), crash},
 		"just now, never ready":                {at("2025-12-31T00:00:00Z", auth(started)), crash},
-		"in the second of the start":           {at("2026-01-01T00:00:10Z", auth(started)), crash},
+		"not ready since the start":            {at("2026-01-01T00:00:10Z", auth(started)), crash},
 		"was ready, crashes again":             {at(weeksLater, auth("restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}")), crash},
 		"was ready, ended just now":            {at(weeksLater, auth("restartCount: 1, state: {terminated: {exitCode: 137, reason: OOMKilled}}")), crash},
 		"weeks ago, the node restarted since":  {at(weeksLater, auth("restartCount: 1, state: {waiting: {reason: ContainerCreating}}")), ""},
@@ -123,11 +123,11 @@ func TestAProgramThatCannotStartIsNamed(t *testing.T) {
 	)
 	auth := func(state string) string { return "{containerStatuses: [{name: auth, " + state + "}]}" }
 	problems{
-		"waiting":        {auth(`state: {waiting: {reason: RunContainerError, message: '` + message + `'}}`), want},
-		"ended":          {auth(`state: {` + ended + `}`), want},
-		"backing off":    {auth(`state: {waiting: {reason: CrashLoopBackOff, message: m}}, lastState: {` + ended + `}`), want},
-		"docker":         {auth(`state: {waiting: {reason: ContainerCannotRun, message: 'no such file'}}`), "StartError: container auth cannot start: no such file"},
-		"without a word": {auth(`state: {waiting: {reason: RunContainerError}}`), "StartError: container auth cannot start"},
+		"waiting":           {auth(`state: {waiting: {reason: RunContainerError, message: '` + message + `'}}`), want},
+		"ended":             {auth(`state: {` + ended + `}`), want},
+		"backing off":       {auth(`state: {waiting: {reason: CrashLoopBackOff, message: m}}, lastState: {` + ended + `}`), want},
+		"docker":            {auth(`state: {waiting: {reason: ContainerCannotRun, message: 'no such file'}}`), "StartError: container auth cannot start: no such file"},
+		"without a message": {auth(`state: {waiting: {reason: RunContainerError}}`), "StartError: container auth cannot start"},
 	}.check(t)
 }
 
@@ -139,18 +139,18 @@ func TestNodeProblem(t *testing.T) {
 		status string
 		away   bool
 	}{
-		"ready":              {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "True", ` + since + `}]}`, false},
-		"a probe fails":      {`{phase: Running, conditions: [{type: ContainersReady, status: "False"}, {type: Ready, status: "False", reason: ContainersNotReady, ` + since + `}]}`, false},
-		"its node is away":   {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", ` + since + `}]}`, true},
-		"a gate is not open": {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", reason: ReadinessGatesNotReady, ` + since + `}]}`, false},
-		"it has ended":       {`{phase: Succeeded, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", ` + since + `}]}`, false},
+		"ready":                   {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "True", ` + since + `}]}`, false},
+		"a probe fails":           {`{phase: Running, conditions: [{type: ContainersReady, status: "False"}, {type: Ready, status: "False", reason: ContainersNotReady, ` + since + `}]}`, false},
+		"its node is unreachable": {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", ` + since + `}]}`, true},
+		"a gate is not open":      {`{phase: Running, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", reason: ReadinessGatesNotReady, ` + since + `}]}`, false},
+		"the pod has ended":       {`{phase: Succeeded, conditions: [{type: ContainersReady, status: "True"}, {type: Ready, status: "False", ` + since + `}]}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := podOf(t, test.status)
 			assert.Equal(t, PodProblem(pod), "", "no node is known")
 			pod.Spec.NodeName = "node-7"
-			assert.Assert(t, !strings.Contains(PodProblem(pod), "volume"), "the pod has none")
+			assert.Assert(t, !strings.Contains(PodProblem(pod), "volume"), "the pod has no volume")
 			pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 			for _, deleted := range []*metav1.Time{nil, ptr.To(metav1.Now())} {
 				pod.DeletionTimestamp = deleted

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A resource of another operator's kind is judged by the conditions of its latest generation.
+// A custom resource is judged by the conditions of its latest generation.
 func TestCustomResource(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: redis.middleware.hc.cn/v1alpha1\nkind: RedisCluster\n"
@@ -36,7 +36,7 @@ metadata: {name: cache, generation: 2}
 spec: {replicas: 4}
 status: {observedGeneration: 2, ready: 4/5, conditions: [{type: Ready, status: "False", reason: AddLearner, message: adding}]}`,
 			hint: "RedisCluster cache: AddLearner: adding", ready: 4, desired: 5},
-		"fresh": {object: `
+		"just created": {object: `
 metadata: {name: cache, generation: 1}
 spec: {replicas: 6}
 status: {observedGeneration: -1}`, hint: "RedisCluster cache: NotObserved: its operator has not reported on it yet"},
@@ -104,7 +104,7 @@ func TestCronJobsTellOfTheirLastRun(t *testing.T) {
 		failed  = "last run 2026-01-02 02:30 UTC, did not succeed: `kubectl logs job/report-29455350` shows why"
 	)
 	for name, test := range map[string]struct{ content, want string }{
-		"none yet":                             {nightly, "runs at 30 2 * * *"},
+		"no run yet":                           {nightly, "runs at 30 2 * * *"},
 		"suspended":                            {"spec: {schedule: 30 2 * * *, suspend: true}", "suspended"},
 		"running":                              {nightly + ", status: {lastScheduleTime: '2026-01-02T02:30:00Z', active: [{name: a}]}", "runs at 30 2 * * *; running since 2026-01-02 02:30 UTC"},
 		"succeeded":                            {nightly + ", status: {lastScheduleTime: '2026-01-02T02:30:00Z', lastSuccessfulTime: '2026-01-02T02:31:00Z'}", "runs at 30 2 * * *; last run 2026-01-02 02:30 UTC, succeeded"},
@@ -126,11 +126,11 @@ func TestCronJobsTellOfAHeldRun(t *testing.T) {
 		"{spec: {containers: [{name: report}, {name: helper}]}}}}}, status: {lastScheduleTime: '2026-01-02T02:30:00Z', active: [{name: report-1}]}}")
 	const ended = "state: {terminated: {exitCode: 0}}"
 	for name, test := range map[string]struct{ owner, status, held string }{
-		"held":             {"report-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}]}", "container report has ended, and proxy still runs"},
-		"held by two":      {"report-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}, {name: helper, state: {running: {}}}]}", "container report has ended, and helper, proxy still run"},
-		"its work goes on": {"report-1", "{phase: Running, containerStatuses: [{name: proxy, " + ended + "}, {name: report, state: {running: {}}}]}", ""},
-		"over":             {"report-1", "{phase: Succeeded, containerStatuses: [{name: report, " + ended + "}]}", ""},
-		"another one's":    {"reporting-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}]}", ""},
+		"held":                             {"report-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}]}", "container report has ended, and proxy still runs"},
+		"held by two":                      {"report-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}, {name: helper, state: {running: {}}}]}", "container report has ended, and helper, proxy still run"},
+		"the working container still runs": {"report-1", "{phase: Running, containerStatuses: [{name: proxy, " + ended + "}, {name: report, state: {running: {}}}]}", ""},
+		"the run has ended":                {"report-1", "{phase: Succeeded, containerStatuses: [{name: report, " + ended + "}]}", ""},
+		"a run of another cron job":        {"reporting-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}]}", ""},
 	} {
 		pod := ownedBy("Job", named("report-1-x", podOf(t, test.status)))
 		pod.OwnerReferences[0].Name = test.owner
@@ -170,24 +170,24 @@ spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: 
 		problem, hint string
 		ready         int32
 	}{
-		"running":                     {object: applied + spec + running, pods: all, settled: true, ready: 3},
-		"running, pods not read":      {object: applied + spec + running, settled: true, ready: 3},
-		"no status":                   {object: fresh + spec, pods: "[]", hint: "NotObserved: MongoDB's operator has not reported on it: MongoDB's operator must run and watch this namespace"},
-		"no pod":                      {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[]", hint: "Pending: no pod exists: does service account mongodb-database exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset store` shows the reason"},
-		"no pod of an account":        {object: fresh + strings.Replace(spec, "template: {", "template: {spec: {serviceAccountName: db}, ", 1) + "\nstatus: {phase: Pending}", pods: "[]", hint: "Pending: no pod exists: does service account db exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset store` shows the reason"},
-		"pending":                     {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[" + ready + "]", hint: "Pending: not yet ready", ready: 1},
-		"failed":                      {object: fresh + spec + "\nstatus: {phase: Failed, message: wrong users}", pods: "[]", problem: "Failed: wrong users"},
-		"failed, by a conflict":       {object: fresh + spec + "\nstatus: {phase: Failed}", pods: "[]", hint: "Failed: MongoDB's operator tries again"},
-		"running, not recorded yet":   {object: fresh + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
-		"running, an older version":   {object: applied + strings.ReplaceAll(spec, "8.0.12", "8.0.15") + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
-		"running, a user more before": {object: strings.ReplaceAll(applied, `"users":[`, `"users":[{"name":"x"},`) + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
-		"running, fewer members":      {object: applied + strings.ReplaceAll(spec, "members: 3", "members: 5") + running, pods: all, hint: "NotObserved: the replica set has 3 of 5 members", ready: 3},
-		"running, of five before":     {object: other + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
-		"a broken record":             {object: strings.ReplaceAll(applied, record, "{") + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
-		"pods of an older template":   {object: applied + spec + running, pods: "[" + ready + "," + old + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and have the latest spec", ready: 2},
-		"a pod is not ready":          {object: applied + spec + running, pods: "[" + ready + "," + unready + "," + ready + "]", hint: "pod store-1: not ready: ", ready: 2},
-		"a pod ends":                  {object: applied + spec + running, pods: "[" + ready + "," + leaving + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and have the latest spec", ready: 2},
-		"being deleted":               {object: strings.ReplaceAll(applied, "name: store", `name: store, deletionTimestamp: "2026-01-01T00:00:00Z"`) + spec + running, pods: all, hint: "Terminating: it is being deleted", ready: 3},
+		"running":                      {object: applied + spec + running, pods: all, settled: true, ready: 3},
+		"running, pods not read":       {object: applied + spec + running, settled: true, ready: 3},
+		"no status":                    {object: fresh + spec, pods: "[]", hint: "NotObserved: MongoDB's operator has not reported on it: MongoDB's operator must run and watch this namespace"},
+		"no pod":                       {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[]", hint: "Pending: no pod exists: does service account mongodb-database exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset store` shows the reason"},
+		"no pod, with another account": {object: fresh + strings.Replace(spec, "template: {", "template: {spec: {serviceAccountName: db}, ", 1) + "\nstatus: {phase: Pending}", pods: "[]", hint: "Pending: no pod exists: does service account db exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset store` shows the reason"},
+		"pending":                      {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[" + ready + "]", hint: "Pending: not yet ready", ready: 1},
+		"failed":                       {object: fresh + spec + "\nstatus: {phase: Failed, message: wrong users}", pods: "[]", problem: "Failed: wrong users"},
+		"failed, by a conflict":        {object: fresh + spec + "\nstatus: {phase: Failed}", pods: "[]", hint: "Failed: MongoDB's operator tries again"},
+		"running, not recorded yet":    {object: fresh + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"running, an older version":    {object: applied + strings.ReplaceAll(spec, "8.0.12", "8.0.15") + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"running, a user was removed":  {object: strings.ReplaceAll(applied, `"users":[`, `"users":[{"name":"x"},`) + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"running, fewer members":       {object: applied + strings.ReplaceAll(spec, "members: 3", "members: 5") + running, pods: all, hint: "NotObserved: the replica set has 3 of 5 members", ready: 3},
+		"running, five members before": {object: other + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"a broken record":              {object: strings.ReplaceAll(applied, record, "{") + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"pods of an older template":    {object: applied + spec + running, pods: "[" + ready + "," + old + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and have the latest spec", ready: 2},
+		"a pod is not ready":           {object: applied + spec + running, pods: "[" + ready + "," + unready + "," + ready + "]", hint: "pod store-1: not ready: ", ready: 2},
+		"a pod ends":                   {object: applied + spec + running, pods: "[" + ready + "," + leaving + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and have the latest spec", ready: 2},
+		"being deleted":                {object: strings.ReplaceAll(applied, "name: store", `name: store, deletionTimestamp: "2026-01-01T00:00:00Z"`) + spec + running, pods: all, hint: "Terminating: it is being deleted", ready: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -161,7 +161,7 @@ func TestALaggingKindIsWaitedForOnce(t *testing.T) {
 		}
 		assert.Equal(t, reads("Service", 40), cachePatience+39*lagPatience)
 		assert.Equal(t, reads("Service", 1), lagPatience)
-		assert.Equal(t, reads("Secret", 2), cachePatience+lagPatience, "another kind has a cache of its own")
+		assert.Equal(t, reads("Secret", 2), cachePatience+lagPatience, "another kind has a separate cache")
 
 		start := time.Now()
 		assert.NilError(t, c.List(t.Context(), object.EmptyList(corev1.SchemeGroupVersion.WithKind("Service"))))

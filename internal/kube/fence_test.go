@@ -42,10 +42,10 @@ func TestCandidatesTakeOverWithinTheLease(t *testing.T) {
 		retry      time.Duration
 		says, want int // seconds
 	}{
-		"the defaults":                     {750 * time.Millisecond, 15, 11},
-		"often":                            {10 * time.Millisecond, 15, 14},
-		"of a replica with other settings": {750 * time.Millisecond, 60, 56},
-		"given back":                       {750 * time.Millisecond, 1, 1},
+		"the defaults":                             {750 * time.Millisecond, 15, 11},
+		"a short retry period":                     {10 * time.Millisecond, 15, 14},
+		"a lease of a replica with other settings": {750 * time.Millisecond, 60, 56},
+		"released":                                 {750 * time.Millisecond, 1, 1},
 	} {
 		lock := &fencedLock{Interface: &fakeLock{lease: resourcelock.LeaderElectionRecord{LeaseDurationSeconds: c.says}}, lead: leadOf(c.retry)}
 		lease, _, err := lock.Get(t.Context())
@@ -68,20 +68,20 @@ func TestFence(t *testing.T) {
 		do          func(c *candidate) error // the last request of the candidate
 		fails, open bool
 	}{
-		"never led":    {do: func(*candidate) error { return nil }},
-		"acquired":     {do: func(c *candidate) error { return c.Create(t.Context(), mine) }, open: true},
-		"just in time": {do: func(c *candidate) error { return renew(c, deadline-1) }, open: true},
-		"slept":        {do: func(c *candidate) error { return renew(c, deadline) }},
-		"slept with its machine": {do: func(c *candidate) error {
+		"never led":                {do: func(*candidate) error { return nil }},
+		"acquired":                 {do: func(c *candidate) error { return c.Create(t.Context(), mine) }, open: true},
+		"just in time":             {do: func(c *candidate) error { return renew(c, deadline-1) }, open: true},
+		"frozen past the deadline": {do: func(c *candidate) error { return renew(c, deadline) }},
+		"suspended with its machine": {do: func(c *candidate) error {
 			err := renew(c, 0)
 			c.fence.now = func() time.Time { return start.Round(0).Add(deadline) }
 			return err
 		}},
-		"slept, renewed": {do: func(c *candidate) error {
+		"frozen, then renewed": {do: func(c *candidate) error {
 			assert.NilError(t, renew(c, time.Hour))
 			return renew(c, time.Hour)
 		}, open: true},
-		"given back": {do: func(c *candidate) error {
+		"released": {do: func(c *candidate) error {
 			assert.NilError(t, renew(c, 0))
 			return c.Update(t.Context(), free)
 		}},
@@ -94,14 +94,14 @@ func TestFence(t *testing.T) {
 			c.lease.err = errors.New("conflict")
 			return renew(c, deadline)
 		}, fails: true},
-		"taken over, and not given back": {do: func(c *candidate) error {
+		"taken over, and not released": {do: func(c *candidate) error {
 			assert.NilError(t, renew(c, 0))
 			c.lease.lease.HolderIdentity = "another"
 			_, _, err := c.Get(t.Context())
 			assert.NilError(t, err)
 			return c.Update(t.Context(), free)
 		}, fails: true},
-		"given back, perhaps": {do: func(c *candidate) error {
+		"released, without an answer": {do: func(c *candidate) error {
 			assert.NilError(t, renew(c, 0))
 			c.lease.err = errors.New("no answer")
 			return c.Update(t.Context(), free)

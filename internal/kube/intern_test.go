@@ -99,7 +99,7 @@ func TestSharingTwiceWritesNothing(t *testing.T) {
 				}
 				again, err := s.transform(shared)
 				if err != nil || !reflect.DeepEqual(again, shared) {
-					t.Errorf("another one the second time: %v", err)
+					t.Errorf("the second transform failed or changed the object: %v", err)
 				}
 			}
 		})

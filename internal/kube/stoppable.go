@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Stoppable returns a constructor of caches that wait for their lists until a channel is closed. Without Stoppable, a manager that is
-// stopped while its caches wait would loop forever (controller-runtime v0.25): the manager completes the start of all groups before it
-// stops the first group.
+// Stoppable returns a constructor of caches whose WaitForCacheSync also returns when a channel is closed. Without Stoppable, a manager that
+// is stopped while its caches wait for their lists would loop forever (controller-runtime v0.25): the manager completes the start of all
+// groups before it stops the first group.
 func Stoppable(stopped <-chan struct{}) cache.NewCacheFunc {
 	return func(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 		c, err := cache.New(cfg, options)

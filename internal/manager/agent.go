@@ -37,7 +37,7 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	// The operator has the right to list pods, but not to get one.
+	// A list by name needs no right in addition to those of the cache, which also lists pods.
 	pods, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("read the operator's pod %s/%s: %w", namespace, name, err)

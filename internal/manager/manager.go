@@ -57,7 +57,7 @@ const (
 // operators in one process.
 var readTypes = sync.OnceValues(func() (*apply.Types, error) { return apply.NewTypes(crd.Files) })
 
-// readFields reads the fields of the embedded CRDs, once in a process.
+// readFields reads the fields of the embedded CRDs once per process.
 var readFields = sync.OnceValues(func() (map[schema.GroupVersionKind]*fieldTree, error) { return fieldsOf(crd.Files, compat.Files) })
 
 // Scheme returns the Go types that the operator reads.

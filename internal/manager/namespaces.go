@@ -39,7 +39,8 @@ type namespaces struct {
 	lacking map[string]string
 }
 
-// newNamespaces checks the rights in some namespaces. It returns the namespaces with rights, or all of them if none has rights.
+// newNamespaces checks the operator's rights in the namespaces to watch. It also returns the namespaces in which the operator has all
+// rights, or all namespaces if there is no such namespace.
 func newNamespaces(ctx context.Context, reader client.Reader, watched []string) (*namespaces, []string) {
 	n := &namespaces{reader: reader, lacking: map[string]string{}}
 	if len(watched) < 2 { // there is no other namespace to serve

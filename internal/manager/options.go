@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// Options are the settings of the operator's process. The help of the flags describes each.
+// Options are the settings of the operator's process. The help texts of the flags describe the fields that have no comment here.
 type Options struct {
 	WatchNamespaces         []string
 	MaxConcurrentReconciles int

@@ -26,16 +26,16 @@ func TestFlagsWinOverVariables(t *testing.T) {
 		most                 int
 		err                  string
 	}{
-		"nothing said":        {},
-		"a namespace":         {namespaces: "a", watch: []string{"a"}},
-		"several namespaces":  {namespaces: "a,b", watch: []string{"a", "b"}},
-		"other namespaces":    {namespaces: "a,b", args: []string{"--watch-namespaces= c ,,d"}, watch: []string{"c", "d"}},
-		"all namespaces":      {namespaces: "a,b", args: []string{"--watch-namespaces="}},
-		"rollouts, by a flag": {args: []string{"--max-rollouts=2"}, most: 2},
-		"rollouts":            {rollouts: "3", most: 3},
-		"any rollouts":        {rollouts: "3", args: []string{"--max-rollouts=0"}},
-		"wrong flag":          {args: []string{"--max-rollouts=-1"}, err: "-1 is less than 0"},
-		"wrong variable":      {rollouts: "many", err: "MAX_ROLLOUTS"},
+		"no variable and no flag": {},
+		"a namespace":             {namespaces: "a", watch: []string{"a"}},
+		"several namespaces":      {namespaces: "a,b", watch: []string{"a", "b"}},
+		"other namespaces":        {namespaces: "a,b", args: []string{"--watch-namespaces= c ,,d"}, watch: []string{"c", "d"}},
+		"all namespaces":          {namespaces: "a,b", args: []string{"--watch-namespaces="}},
+		"rollouts, by a flag":     {args: []string{"--max-rollouts=2"}, most: 2},
+		"rollouts":                {rollouts: "3", most: 3},
+		"no limit, by a flag":     {rollouts: "3", args: []string{"--max-rollouts=0"}},
+		"wrong flag":              {args: []string{"--max-rollouts=-1"}, err: "-1 is less than 0"},
+		"wrong variable":          {rollouts: "many", err: "MAX_ROLLOUTS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("WATCH_NAMESPACE", test.namespaces)
@@ -60,11 +60,11 @@ func TestMinReady(t *testing.T) {
 		want     time.Duration
 		err      string
 	}{
-		"nothing said":   {want: time.Minute},
-		"a variable":     {variable: "2m", want: 2 * time.Minute},
-		"a flag":         {variable: "2m", args: []string{"--min-ready=0"}},
-		"wrong variable": {variable: "long", err: "MIN_READY"},
-		"below zero":     {args: []string{"--min-ready=-1s"}, err: "--min-ready: -1s is less than 0"},
+		"no variable and no flag": {want: time.Minute},
+		"a variable":              {variable: "2m", want: 2 * time.Minute},
+		"a flag":                  {variable: "2m", args: []string{"--min-ready=0"}},
+		"wrong variable":          {variable: "long", err: "MIN_READY"},
+		"below zero":              {args: []string{"--min-ready=-1s"}, err: "--min-ready: -1s is less than 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("MIN_READY", test.variable)
@@ -86,14 +86,14 @@ func TestVerbosity(t *testing.T) {
 		level zapcore.Level // zap's level: the negative verbosity
 		err   string
 	}{
-		"none":               {args: []string{"--v=0"}},
-		"five":               {args: []string{"--v=5"}, level: -5},
-		"two arguments":      {args: []string{"-v", "5"}, level: -5},
-		"everything":         {args: []string{"--v=1000"}, level: -127},
-		"after another name": {args: []string{"--zap-log-level=2", "--v=5"}, level: -5},
-		"before":             {args: []string{"--v=5", "--zap-log-level=2"}, level: -2},
-		"negative":           {args: []string{"--v=-1"}, err: `"-1" for flag -v: -1 is less than 0`},
-		"a word":             {args: []string{"--v=debug"}, err: `"debug" for flag -v`},
+		"none":                  {args: []string{"--v=0"}},
+		"five":                  {args: []string{"--v=5"}, level: -5},
+		"two arguments":         {args: []string{"-v", "5"}, level: -5},
+		"everything":            {args: []string{"--v=1000"}, level: -127},
+		"after --zap-log-level": {args: []string{"--zap-log-level=2", "--v=5"}, level: -5},
+		"before":                {args: []string{"--v=5", "--zap-log-level=2"}, level: -2},
+		"negative":              {args: []string{"--v=-1"}, err: `"-1" for flag -v: -1 is less than 0`},
+		"a word":                {args: []string{"--v=debug"}, err: `"debug" for flag -v`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := manager.ParseOptions(test.args)

@@ -94,7 +94,7 @@ func (r *readiness) record(ctx context.Context, problem string) {
 	if r.pod.Name == "" {
 		return
 	}
-	pods := &corev1.PodList{} // the operator has the right to list pods, but not to get one
+	pods := &corev1.PodList{} // a list by name needs no right in addition to those of the cache
 	named := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", r.pod.Name)}
 	var about runtime.Object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.pod.Namespace, Name: r.pod.Name}}
 	if err := r.reader.List(ctx, pods, client.InNamespace(r.pod.Namespace), named); err == nil && len(pods.Items) == 1 {

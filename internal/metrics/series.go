@@ -30,8 +30,8 @@ type Resource struct {
 
 // Backups is the input of the metrics of a resource's backups.
 type Backups struct {
-	// LastSuccessful and LastVerified are the times of the last successful backup and check. Before the first success, each is the time at
-	// which the wait for the success began. It is zero if no such run is declared.
+	// LastSuccessful and LastVerified are the times of the last successful backup and of the last successful check. Before the first
+	// success, each is the time at which the operator began to wait for it. It is zero if the spec declares no such run.
 	LastSuccessful, LastVerified time.Time
 	// Every and VerifyEvery are the longest times between two runs of the respective schedule; 0 if there is no schedule.
 	Every, VerifyEvery time.Duration

@@ -37,7 +37,7 @@ type Observed struct {
 	// case, no run counts as overdue.
 	Component string
 	IsStopped bool
-	// Jobs and Archive are the pods of these parts.
+	// Jobs are the pods of backup Jobs, for example of Jobs that make or check backups. Archive are the pods that archive the binary log.
 	Jobs, Archive []*corev1.Pod
 	// Unfinished are the unfinished Jobs.
 	Unfinished []backup.Unfinished
@@ -148,8 +148,8 @@ func newest(pods []*corev1.Pod) (found *corev1.Pod) {
 	return found
 }
 
-// Gap returns the time at which the archive found a gap in the binary log. It returns nil if there is no gap, or if a backup is newer than
-// the gap.
+// Gap returns the time at which the archive found a gap in the binary log. It returns nil if there is no gap. It also returns nil if the
+// archive is ready again, because a backup is then newer than the gap.
 func (o Observed) Gap() *metav1.Time {
 	pod := newest(o.Archive)
 	if o.IsStopped || pod == nil || health.IsReady(pod) {
@@ -163,7 +163,7 @@ func (o Observed) Gap() *metav1.Time {
 	return nil
 }
 
-// lastWord returns the last termination of a container and the report in it, or nil.
+// lastWord returns the last termination of a container, and the report in it. end is nil if the container has never ended.
 func lastWord(c corev1.ContainerStatus) (end *corev1.ContainerStateTerminated, said contract.Result) {
 	if end = c.LastTerminationState.Terminated; c.State.Terminated != nil {
 		end = c.State.Terminated

@@ -24,7 +24,7 @@ func at(minutes int) metav1.Time {
 	return metav1.NewTime(time.Unix(1_800_000_000, 0).Add(time.Duration(minutes) * time.Minute))
 }
 
-// job returns a pod that has ended.
+// job returns the ended pod of a Job. message is its report.
 func job(label string, minute int, code int32, message string) *corev1.Pod {
 	end := &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: at(minute)}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Labels: map[string]string{object.LabelBackup: label}}, Status: corev1.PodStatus{
@@ -48,24 +48,24 @@ func TestRuns(t *testing.T) {
 		reason   string
 		id       string
 	}{
-		"none":                       {plain, nil, nil, false, dsv1.ReasonNoBackup, ""},
-		"one at work":                {plain, nil, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{object.LabelBackup: "mysql"}}}}, false, dsv1.ReasonNoBackup, ""},
-		"one":                        {plain, nil, []*corev1.Pod{job("mysql", 1, 0, good("a"))}, true, dsv1.ReasonBackupSucceeded, "a"},
-		"the newest":                 {plain, nil, []*corev1.Pod{job("mysql", 2, 0, good("b")), job("mysql", 1, 0, good("a"))}, true, dsv1.ReasonBackupSucceeded, "b"},
-		"a newer one is known":       {plain, &dsv1.BackupStatus{LastSuccessful: &later, LastID: "z"}, []*corev1.Pod{job("mysql", 1, 0, good("a"))}, true, dsv1.ReasonBackupSucceeded, "z"},
-		"the pod has gone":           {plain, &dsv1.BackupStatus{LastSuccessful: &earlier, LastID: "z"}, nil, true, dsv1.ReasonBackupSucceeded, "z"},
-		"failed since":               {plain, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql", 2, 22, full)}, false, "StoreFull", "a"},
-		"failed before":              {plain, nil, []*corev1.Pod{job("mysql", 2, 0, good("a")), job("mysql", 1, 22, full)}, true, dsv1.ReasonBackupSucceeded, "a"},
-		"failed, and nothing else":   {plain, nil, []*corev1.Pod{job("mysql", 1, 22, full)}, false, "StoreFull", ""},
-		"killed":                     {plain, nil, []*corev1.Pod{job("mysql", 1, 137, "")}, false, dsv1.ReasonBackupFailed, ""},
-		"a word of a failed one":     {plain, nil, []*corev1.Pod{job("mysql", 1, 1, good("a"))}, false, dsv1.ReasonBackupFailed, ""},
-		"no reason of a condition":   {plain, nil, []*corev1.Pod{job("mysql", 1, 1, `{"reason":"not well","message":"m"}`)}, false, dsv1.ReasonBackupFailed, ""},
-		"others are no backups":      {plain, nil, []*corev1.Pod{job("mysql-prune", 1, 0, good("a")), job("mysql-restore", 1, 43, full)}, false, dsv1.ReasonNoBackup, ""},
-		"not checked yet":            {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a"))}, false, dsv1.ReasonNotVerified, "a"},
-		"checked":                    {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 0, good("a"))}, true, dsv1.ReasonVerified, "a"},
-		"checked and refuted since":  {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 0, good("a")), job("mysql-verify", 3, 34, `{"reason":"Mismatch","message":"m"}`)}, false, "Mismatch", "a"},
-		"refuted, and good since":    {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 3, 0, good("a")), job("mysql-verify", 2, 137, "")}, true, dsv1.ReasonVerified, "a"},
-		"refuted, but not to be any": {plain, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 137, "")}, true, dsv1.ReasonBackupSucceeded, "a"},
+		"none":                          {plain, nil, nil, false, dsv1.ReasonNoBackup, ""},
+		"one that runs":                 {plain, nil, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{object.LabelBackup: "mysql"}}}}, false, dsv1.ReasonNoBackup, ""},
+		"one":                           {plain, nil, []*corev1.Pod{job("mysql", 1, 0, good("a"))}, true, dsv1.ReasonBackupSucceeded, "a"},
+		"the newest":                    {plain, nil, []*corev1.Pod{job("mysql", 2, 0, good("b")), job("mysql", 1, 0, good("a"))}, true, dsv1.ReasonBackupSucceeded, "b"},
+		"a newer one is known":          {plain, &dsv1.BackupStatus{LastSuccessful: &later, LastID: "z"}, []*corev1.Pod{job("mysql", 1, 0, good("a"))}, true, dsv1.ReasonBackupSucceeded, "z"},
+		"the pod was deleted":           {plain, &dsv1.BackupStatus{LastSuccessful: &earlier, LastID: "z"}, nil, true, dsv1.ReasonBackupSucceeded, "z"},
+		"failed since":                  {plain, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql", 2, 22, full)}, false, "StoreFull", "a"},
+		"failed before":                 {plain, nil, []*corev1.Pod{job("mysql", 2, 0, good("a")), job("mysql", 1, 22, full)}, true, dsv1.ReasonBackupSucceeded, "a"},
+		"failed, and nothing else":      {plain, nil, []*corev1.Pod{job("mysql", 1, 22, full)}, false, "StoreFull", ""},
+		"killed":                        {plain, nil, []*corev1.Pod{job("mysql", 1, 137, "")}, false, dsv1.ReasonBackupFailed, ""},
+		"a success report, exit code 1": {plain, nil, []*corev1.Pod{job("mysql", 1, 1, good("a"))}, false, dsv1.ReasonBackupFailed, ""},
+		"an invalid reason":             {plain, nil, []*corev1.Pod{job("mysql", 1, 1, `{"reason":"not well","message":"m"}`)}, false, dsv1.ReasonBackupFailed, ""},
+		"Jobs that make no backups":     {plain, nil, []*corev1.Pod{job("mysql-prune", 1, 0, good("a")), job("mysql-restore", 1, 43, full)}, false, dsv1.ReasonNoBackup, ""},
+		"not checked yet":               {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a"))}, false, dsv1.ReasonNotVerified, "a"},
+		"checked":                       {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 0, good("a"))}, true, dsv1.ReasonVerified, "a"},
+		"checked and refuted since":     {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 0, good("a")), job("mysql-verify", 3, 34, `{"reason":"Mismatch","message":"m"}`)}, false, "Mismatch", "a"},
+		"refuted, and good since":       {checked, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 3, 0, good("a")), job("mysql-verify", 2, 137, "")}, true, dsv1.ReasonVerified, "a"},
+		"refuted, checks not declared":  {plain, nil, []*corev1.Pod{job("mysql", 1, 0, good("a")), job("mysql-verify", 2, 137, "")}, true, dsv1.ReasonBackupSucceeded, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,10 +155,8 @@ func TestArchiveThatCannotBeReplayed(t *testing.T) {
 	}
 }
 
-// The condition about the archive follows from the state of the archive's pod. If the agent has reported the cause, the
-// condition has the agent's reason. A failed check sets one of two conditions: Recoverable for a fault of the archive,
-// BackupHealthy for any other fault. The reports come from the agent's TestChecksThatFail, in which checks fail in all
-// known ways.
+// A failed check sets one of two conditions: Recoverable for a fault of the archive, BackupHealthy for any other fault.
+// The reports come from the agent's TestChecksThatFail, in which checks fail in all known ways.
 func TestBrokenChecks(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}, PointInTime: &dsv1.PointInTime{}}
@@ -171,16 +169,16 @@ func TestBrokenChecks(t *testing.T) {
 		report               string
 		healthy, recoverable string
 	}{
-		"nothing is wrong":                   {0, good("a"), dsv1.ReasonVerified, dsv1.ReasonArchived},
-		"the scratch volume is full":         {1, failed("LoadFailed", false), "LoadFailed", dsv1.ReasonArchived},
-		"the server is killed":               {1, failed("Failed", false), "Failed", dsv1.ReasonArchived},
-		"the agent is killed, or its memory": {137, "", dsv1.ReasonVerificationFailed, dsv1.ReasonArchived},
-		"a segment is missing or damaged":    {33, failed("Damaged", true), dsv1.ReasonVerified, "Damaged"},
-		"the replay fails":                   {35, failed("LoadFailed", true), dsv1.ReasonVerified, "LoadFailed"},
-		"the key is another one":             {31, failed("WrongKey", false), "WrongKey", dsv1.ReasonArchived},
-		"the image is of another kind":       {3, failed("Refused", false), "Refused", dsv1.ReasonArchived},
-		"the store does not answer":          {20, failed("StoreUnreachable", false), "StoreUnreachable", dsv1.ReasonArchived},
-		"an object of the backup is damaged": {33, failed("Damaged", false), "Damaged", dsv1.ReasonArchived},
+		"nothing is wrong":                    {0, good("a"), dsv1.ReasonVerified, dsv1.ReasonArchived},
+		"the scratch volume is full":          {1, failed("LoadFailed", false), "LoadFailed", dsv1.ReasonArchived},
+		"the server is killed":                {1, failed("Failed", false), "Failed", dsv1.ReasonArchived},
+		"the agent is killed (out of memory)": {137, "", dsv1.ReasonVerificationFailed, dsv1.ReasonArchived},
+		"a segment is missing or damaged":     {33, failed("Damaged", true), dsv1.ReasonVerified, "Damaged"},
+		"the replay fails":                    {35, failed("LoadFailed", true), dsv1.ReasonVerified, "LoadFailed"},
+		"the key is wrong":                    {31, failed("WrongKey", false), "WrongKey", dsv1.ReasonArchived},
+		"the image is of another kind":        {3, failed("Refused", false), "Refused", dsv1.ReasonArchived},
+		"the store does not answer":           {20, failed("StoreUnreachable", false), "StoreUnreachable", dsv1.ReasonArchived},
+		"an object of the backup is damaged":  {33, failed("Damaged", false), "Damaged", dsv1.ReasonArchived},
 	} {
 		for _, before := range []*corev1.Pod{job("mysql-verify", 2, 0, good("z")), job("mysql", 1, 0, good("z"))} {
 			pods := []*corev1.Pod{before, job("mysql", 3, 0, good("a")), job("mysql-verify", 4, c.code, c.report)}
@@ -194,6 +192,8 @@ func TestBrokenChecks(t *testing.T) {
 	}
 }
 
+// The condition Recoverable follows from the state of the archive's pod. If the agent has reported a cause, the condition
+// has the agent's reason.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	running := func(since int) corev1.ContainerState {
@@ -229,14 +229,14 @@ func TestArchive(t *testing.T) {
 		"works, but no backup belongs to it": {known, pod(false, running(0), nothing), false, dsv1.ReasonNoBackup},
 		"waits to start again":               {known, pod(false, crashed, ended(denied)), false, "AccessDenied"},
 		"tries again":                        {known, pod(false, running(9), ended(denied)), false, "AccessDenied"},
-		"what ended it is over":              {known, pod(false, running(0), ended(denied)), false, dsv1.ReasonNoBackup},
+		"its last failure is over":           {known, pod(false, running(0), ended(denied)), false, dsv1.ReasonNoBackup},
 		"has just ended":                     {known, pod(false, ended(gap), nothing), false, "Gap"},
 		"a gap that no backup has filled":    {known, pod(false, running(0), ended(gap)), false, "Gap"},
 		"a gap that a backup has filled":     {known, pod(true, running(0), ended(gap)), false, dsv1.ReasonArchived},
-		"ended without a word":               {known, pod(false, crashed, ended("")), false, dsv1.ReasonArchiveNotReady},
+		"ended without a report":             {known, pod(false, crashed, ended("")), false, dsv1.ReasonArchiveNotReady},
 		"an image that cannot be pulled":     {known, pod(false, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}, nothing), false, dsv1.ReasonArchiveNotReady},
-		"stopped with the word of another":   {known, pod(false, crashed, ended(denied)), true, dsv1.ReasonArchiveStopped},
-		"stopped behind a gap":               {known, pod(false, crashed, ended(gap)), true, dsv1.ReasonArchiveStopped},
+		"stopped, after a failure":           {known, pod(false, crashed, ended(denied)), true, dsv1.ReasonArchiveStopped},
+		"stopped, after a gap":               {known, pod(false, crashed, ended(gap)), true, dsv1.ReasonArchiveStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Data holds the record, the doubts and the adapted objects of a database, as PlanData has decided them.
+// Data is the result of PlanData: the record of a database, the doubt about it, and its adapted objects.
 type Data struct {
 	Records []reconcile.Record
 	// Serves reports whether the services that use the database may run.

@@ -80,7 +80,7 @@ func FindDatabases(spec Declared, in reconcile.Inputs) (*Databases, error) {
 		}
 		d.judge(running)
 	}
-	if d.IsStopping { // when services stop, the spec must still contain the consent
+	if d.IsStopping { // services stop only if the spec with the consent is still current
 		if err := d.isCurrent(); err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (d *Databases) judge(running []string) {
 	d.Verdict = JudgeSwitch(f)
 }
 
-// InUse returns the spec of the database in use. It is spec if spec names that database.
+// InUse returns the spec of the database in use. It returns spec itself if spec names that database.
 func (d *Databases) InUse(spec *dsv1.MySQL) *dsv1.MySQL {
 	if d == nil {
 		return spec

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mysql protects the data of a DataService's database. A pass calls CheckForm, FindDatabases, PlanData and
+// Package mysql protects the data of a DataService's database. A pass calls FindForm, FindDatabases, PlanData and
 // Databases.Halt for its plan, and Databases.Steps for its next write. These functions use the clients of the pass. The
 // following files are pure. Each makes one decision:
 //

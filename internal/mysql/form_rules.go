@@ -86,7 +86,8 @@ const (
 	ClaimOfCluster = "mysql.cluster"
 )
 
-// Refusal returns the field that must change and the reason; "" if the declared form may run. It does not change running objects.
+// Refusal returns the field that must change and the reason; "" if the declared form may run. While a form is refused, nothing of the
+// database changes.
 func (f *Form) Refusal() (field, why string) {
 	const keep = "; until then the database continues unchanged"
 	switch {

@@ -48,10 +48,10 @@ func TestForms(t *testing.T) {
 		"several, the copy is there":         {form: Form{IsReplicated: true, IsImported: true, Records: []Record{server}, Claim: ClaimOfServer, IsTaken: true}, stage: StageCheck},
 		"several, the copy is a member's":    {form: Form{IsReplicated: true, IsImported: true, Records: []Record{server}, Claim: ClaimOfCluster}},
 		"several, the copy's claim is gone":  {Form{IsReplicated: true, IsImported: true, Records: []Record{server}}, "replica", []string{"database db"}, ""},
-		"several, imported into used ones":   {form: Form{IsReplicated: true, IsImported: true, Clusters: []string{"db"}}},
+		"several exist, import declared":     {form: Form{IsReplicated: true, IsImported: true, Clusters: []string{"db"}}},
 		"several become one":                 {form: Form{Claim: ClaimOfCluster, Clusters: []string{"db"}}, stage: StageKeep},
 		"several become one, and no claim":   {form: Form{Clusters: []string{"db"}}, stage: StageKeep},
-		"one again, before its objects went": {form: Form{Records: []Record{server}, Claim: ClaimOfCluster, Left: []string{"Service db"}}, stage: StageRemove},
+		"one again, its objects still exist": {form: Form{Records: []Record{server}, Claim: ClaimOfCluster, Left: []string{"Service db"}}, stage: StageRemove},
 		"one, and another one is in use":     {Form{Records: []Record{{Database: "other", HasData: true}}, Claim: ClaimOfCluster}, "replica", []string{"database other"}, StageKeep},
 		"one, kept data of several":          {form: Form{Claim: ClaimOfCluster}, stage: StageKeep},
 	} {
@@ -84,11 +84,11 @@ func TestMembersAreRestoredOnce(t *testing.T) {
 		form     Form
 		restores bool
 	}{
-		"new":                 {Form{}, true},
-		"restored":            {Form{Cluster: cluster(backup)}, true},
-		"there without":       {Form{Cluster: cluster(map[string]any{})}, false},
-		"data of one server":  {Form{Mark: "m"}, false},
-		"both, and restoring": {Form{Mark: "m", Cluster: cluster(backup)}, false},
+		"new":                  {Form{}, true},
+		"restored":             {Form{Cluster: cluster(backup)}, true},
+		"exists, not restored": {Form{Cluster: cluster(map[string]any{})}, false},
+		"data of one server":   {Form{Mark: "m"}, false},
+		"both, and restoring":  {Form{Mark: "m", Cluster: cluster(backup)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

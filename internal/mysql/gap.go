@@ -25,8 +25,9 @@ const (
 )
 
 // JobAfterGap returns the Job that creates a backup after a gap in the binary log. Without a backup after the gap, no
-// later point in time can be restored. Each gap has one Job: JobAfterGap returns nil if the Job exists, or if there is
-// no gap. The condition BackupHealthy reports the result. If the Job fails, the next scheduled backup replaces its backup.
+// later point in time can be restored. Each gap has one Job: JobAfterGap returns nil if the Job exists, or if there is no
+// gap. The condition BackupHealthy reports the result. If the Job fails, the next scheduled backup serves the same
+// purpose.
 func JobAfterGap(ctx context.Context, c client.Client, of backup.Of, component string, gap *metav1.Time) (*batchv1.Job, error) {
 	if gap == nil {
 		return nil, nil

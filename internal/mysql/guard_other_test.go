@@ -43,9 +43,9 @@ func TestPodsOfAnotherDatabase(t *testing.T) {
 		"of another Deployment":       {withClaim(podOf("ReplicaSet", "db-restored-7d9f8c6b5")), false, true},
 		"no owner, known by label":    {pod(true, "")[0], true, false},
 		"a probe of a third party":    {podOf("ReplicaSet", "db-old-probe-7d9f8c6b5"), false, false},
-		"a server called as a probe":  {withClaim(podOf("ReplicaSet", "db-old-probe-7d9f8c6b5")), false, true},
-		"of another set, not mounted": {podOf("StatefulSet", "db-old-probe"), false, true},
-		"of another, no probe":        {podOf("ReplicaSet", "db-old-7d9f8c6b5"), false, true},
+		"a server named like a probe": {withClaim(podOf("ReplicaSet", "db-old-probe-7d9f8c6b5")), false, true},
+		"of another set, no claim":    {podOf("StatefulSet", "db-old-probe"), false, true},
+		"of another, not a probe":     {podOf("ReplicaSet", "db-old-7d9f8c6b5"), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,7 @@ type Record struct {
 
 func (r *Record) isClean() bool { return r.HasData && r.ReplacedBy == "" }
 
-// Claim is the volume of a database.
+// Claim is the claim of a database's volume.
 type Claim struct {
 	UID string
 	// RestoredTo is the point in time to which a DataRestore restored the claim; "" for none.
@@ -176,8 +176,8 @@ func Loss(record *Record, claim *Claim) string {
 	return object.LossSince(cmp.Or(since, Unknown))
 }
 
-// Unknown is the text in place of the time since which a database has not been in use, if that time was not recorded.
-// That happens if a user recreates a DataService with another database.
+// Unknown replaces the time in a text of Loss if no record shows since when the database has not been in use. That
+// happens if a user recreates a DataService with another database.
 const Unknown = "an unknown moment"
 
 func (v Verdict) refuse(reason, format string, args ...any) Verdict {

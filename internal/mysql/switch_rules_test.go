@@ -43,7 +43,7 @@ func TestVerdicts(t *testing.T) {
 		"another name, nothing prepared":  {facts{Wanted: "b", Running: []string{"a"}, Records: records{clean("a")}}, "a", "", dsv1.ReasonNotPrepared, "ConfigMap a-data"},
 		"its workload was deleted, too":   {facts{Wanted: "b", Records: records{clean("a")}}, "a", "", dsv1.ReasonNotPrepared, ""},
 		"it was never ready":              {facts{Wanted: "b", Running: []string{"a"}}, "a", "", dsv1.ReasonNotPrepared, ""},
-		"a claim of nobody's":             {facts{Wanted: "b", Records: records{clean("a")}, Prepared: plain, Accepted: t1}, "a", "", dsv1.ReasonNotPrepared, ""},
+		"a claim without a DataRestore":   {facts{Wanted: "b", Records: records{clean("a")}, Prepared: plain, Accepted: t1}, "a", "", dsv1.ReasonNotPrepared, ""},
 		"prepared, no consent":            {facts{Wanted: "b", Records: records{clean("a")}, Prepared: restored}, "a", "", dsv1.ReasonLossNotAccepted, t1},
 		"another consent":                 {facts{Wanted: "b", Records: records{clean("a")}, Prepared: restored, Accepted: t2}, "a", "", dsv1.ReasonLossNotAccepted, t1},
 		"consent":                         {facts{Wanted: "b", Records: records{clean("a")}, Prepared: restored, Accepted: t1}, "a", mysql.Enlist, dsv1.ReasonStopping, ""},
@@ -61,9 +61,9 @@ func TestVerdicts(t *testing.T) {
 		"a third one":                     {facts{Wanted: "c", Records: records{by("a", "b", "T2", 2), clean("b")}, Prepared: restored, Accepted: t1}, "b", mysql.Enlist, dsv1.ReasonStopping, ""},
 		"from the third to the first one": {facts{Wanted: "a", Records: records{by("a", "b", "T2", 2), by("b", "c", "T3", 4), clean("c")}, Prepared: plain}, "c", "", dsv1.ReasonLossNotAccepted, t2},
 		"the data in use was given up":    {facts{Wanted: "b", Records: records{by("a", "b", "T2", 2)}}, "b", "", "", ""},
-		"created again by a person":       {facts{Wanted: "b", Running: []string{"b"}, Records: records{clean("a"), clean("b")}}, "b", "", "", ""},
-		"and back without a moment":       {facts{Wanted: "a", Running: []string{"b"}, Records: records{clean("a"), clean("b")}, Prepared: plain}, "b", "", dsv1.ReasonLossNotAccepted, "everything since an unknown moment"},
-		"nothing says which":              {facts{Wanted: "c", Records: records{clean("a"), clean("b")}}, "", "", mysql.ReasonAmbiguous, ""},
+		"recreated by a user":             {facts{Wanted: "b", Running: []string{"b"}, Records: records{clean("a"), clean("b")}}, "b", "", "", ""},
+		"and back, time not recorded":     {facts{Wanted: "a", Running: []string{"b"}, Records: records{clean("a"), clean("b")}, Prepared: plain}, "b", "", dsv1.ReasonLossNotAccepted, "everything since an unknown moment"},
+		"no record shows which":           {facts{Wanted: "c", Records: records{clean("a"), clean("b")}}, "", "", mysql.ReasonAmbiguous, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

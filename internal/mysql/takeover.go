@@ -50,8 +50,8 @@ func (f *Form) begun(declared *dsv1.Backup) *dsv1.Backup {
 	return &b
 }
 
-// PlanTakeover plans how a single server becomes a MySQLCluster with an image. spec is the declared database. parts are the parts of the
-// single server. If the change is refused, it returns an error for users, and nothing changes.
+// PlanTakeover plans the change of a single server to a MySQLCluster. image is the image of the members. spec is the declared database.
+// parts are the parts of the single server. If the change is refused, it returns an error for users, and nothing changes.
 func PlanTakeover(spec Declared, form *Form, image string, parts []reconcile.Part, in reconcile.Inputs) (*Takeover, error) {
 	t := &Takeover{Database: form.Name, Mark: form.Mark, Image: image, Job: fmt.Sprintf("%s-members-%d", form.Name, spec.Generation), in: in, spec: spec}
 	for i := range parts {
@@ -82,7 +82,7 @@ func PlanTakeover(spec Declared, form *Form, image string, parts []reconcile.Par
 	return t, nil
 }
 
-// Note describes the effect of a takeover to users.
+// Note describes to users the next write of the takeover, or the reason why it waits.
 func (t *Takeover) Note() string {
 	_, message := t.Decide()
 	return message

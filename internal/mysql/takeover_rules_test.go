@@ -47,7 +47,8 @@ func (t *Takeover) looked(job, report string, code int32) {
 	t.Checks = append(t.Checks, pod)
 }
 
-// A single server that is about to become several members keeps its backups, and gets no further ones.
+// A single server that is about to become several members keeps the backups that it already makes. Other declared backups are not added to
+// it.
 func TestServerBeginsNoBackups(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{PointInTime: &dsv1.PointInTime{}}}}}
@@ -74,10 +75,10 @@ func TestTakeover(t *testing.T) {
 		act    string
 		says   string
 	}{
-		"nothing looked at the data":      {func(*Takeover) {}, takeoverCheck, "db-members-3"},
-		"a Job looks":                     {func(o *Takeover) { o.looked("db-members-3", "", 0) }, takeoverWaits, "db-members-3"},
-		"a Job of an earlier spec looked": {func(o *Takeover) { o.looked("db-members-2", good, 0) }, takeoverCheck, ""},
-		"a Job has looked":                {func(o *Takeover) { o.looked("db-members-3", good, 0) }, takeoverHand, "restarts once"},
+		"no Job has checked the data":          {func(*Takeover) {}, takeoverCheck, "db-members-3"},
+		"a Job checks":                         {func(o *Takeover) { o.looked("db-members-3", "", 0) }, takeoverWaits, "db-members-3"},
+		"a Job of an earlier spec has checked": {func(o *Takeover) { o.looked("db-members-2", good, 0) }, takeoverCheck, ""},
+		"a Job has checked":                    {func(o *Takeover) { o.looked("db-members-3", good, 0) }, takeoverHand, "restarts once"},
 		"a Job found tables": {func(o *Takeover) {
 			o.looked("db-members-3", `{"reason":"NoMember","message":"d.t is not of InnoDB"}`, 3)
 		}, takeoverRefused, "d.t is not of InnoDB. Then delete Job db-members-3"},
@@ -91,7 +92,7 @@ func TestTakeover(t *testing.T) {
 		"the default image":          {func(o *Takeover) { o.Image = "" }, takeoverRefused, "set image to mysql:8.4.9"},
 		"no claim":                   {func(o *Takeover) { o.Claim = nil }, takeoverRefused, "data-db-0"},
 		"another claim":              {func(o *Takeover) { o.Claim.SetUID("c2") }, takeoverRefused, "not the claim in the record of the database"},
-		"a claim that goes with the server": {func(o *Takeover) {
+		"a claim that the server owns": {func(o *Takeover) {
 			o.Claim.SetOwnerReferences([]metav1.OwnerReference{{Name: "db", Controller: ptr.To(true)}})
 		}, takeoverRefused, "must outlive the server"},
 		"ReadWriteOncePod": {func(o *Takeover) {

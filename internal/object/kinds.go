@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kinds is every kind that a chart can render. Watches, cache and prune use this list. A test compares the list with the kinds that the
-// charts render, and with the RBAC markers.
+// Kinds lists every kind that a chart can render, except the kinds in Optional. Watches, cache and prune use this list. A test compares the
+// list with the kinds that the charts render, and with the RBAC markers.
 var Kinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("Secret"),
 	ConfigMapKind,
@@ -49,7 +49,7 @@ var Resources = []schema.GroupVersionKind{
 	Foreign,
 }
 
-// Route publishes a Service through Gateways. Its CRD may be missing.
+// Route is the kind HTTPRoute, which publishes a Service through Gateways. Its CRD may be missing.
 var Route = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}
 
 // Optional are the kinds that a chart can render and whose CRDs may be missing.

@@ -87,7 +87,7 @@ func TestTheLimitIsOfBytes(t *testing.T) {
 	c.Add("5", 5, 101)
 	assert.DeepEqual(t, gone, []string{"1", "2", "5"})
 	_, ok = c.Get("5")
-	assert.Assert(t, !ok, "it is larger than the cache")
+	assert.Assert(t, !ok, "a value that is larger than the cache is not cached")
 	c.Remove("0")
 	c.Remove("0")
 	_, ok = c.Get("0")
@@ -109,7 +109,7 @@ type declared struct {
 	Few    [2]string
 }
 
-// SizeOf returns the growth of the heap, or slightly more.
+// SizeOf returns between 0.8 and 1.6 times the growth of the heap.
 func TestTheEstimateIsHonest(t *testing.T) {
 	text := func(n int) string { return strings.Repeat("x", n) }
 	for name, build := range map[string]func() any{
@@ -123,14 +123,14 @@ func TestTheEstimateIsHonest(t *testing.T) {
 			}
 			return map[string]any{"spec": map[string]any{"containers": containers}}
 		},
-		"a map of many": func() any {
+		"a map of many texts": func() any {
 			many := map[string]string{}
 			for i := range 20000 {
 				many[fmt.Sprint(i)] = text(16)
 			}
 			return many
 		},
-		"types": func() any {
+		"a chain of structs": func() any {
 			var chain *declared
 			for i := range 1000 {
 				chain = &declared{

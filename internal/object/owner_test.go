@@ -37,8 +37,8 @@ func TestOwns(t *testing.T) {
 		owns   bool
 	}{
 		"controlled":                            {metav1.ObjectMeta{OwnerReferences: controlledBy("1")}, true},
-		"of an earlier resource of the name":    {metav1.ObjectMeta{OwnerReferences: controlledBy("0"), Labels: owner.Labels("p"), Annotations: written}, false},
-		"kept":                                  {metav1.ObjectMeta{Labels: owner.Labels("p"), Annotations: map[string]string{AnnotationPolicy: PolicyKeep}}, true},
+		"of an earlier resource of this name":   {metav1.ObjectMeta{OwnerReferences: controlledBy("0"), Labels: owner.Labels("p"), Annotations: written}, false},
+		"retained":                              {metav1.ObjectMeta{Labels: owner.Labels("p"), Annotations: map[string]string{AnnotationPolicy: PolicyKeep}}, true},
 		"without its owner reference":           {metav1.ObjectMeta{Labels: owner.Labels("p"), Annotations: written}, true},
 		"labels alone":                          {metav1.ObjectMeta{Labels: owner.Labels("p")}, false},
 		"of another resource":                   {metav1.ObjectMeta{Labels: other.Labels("p"), Annotations: written}, false},

@@ -23,15 +23,15 @@ func TestUnseenSecret(t *testing.T) {
 		written = "annotations: {d3os-product.com.d3os/digest: x}"
 	)
 	for about, c := range map[string]struct{ metadata, want string }{
-		"none":                           {"", "lost"},
-		"without the operator's label":   {"labels: {" + name + "}, " + written, ""},
-		"by its controller":              {"ownerReferences: [{controller: true, uid: uid}]", ""},
-		"without labels":                 {written, "unlabelled"},
-		"restored by a user":             {"name: a-credentials", "unlabelled"},
-		"restored, with a part of them":  {"labels: {" + name + "}", "unlabelled"},
-		"managed by another tool":        {"labels: {" + name + ", app.kubernetes.io/managed-by: Helm}, " + written, "unlabelled"},
-		"controlled by another resource": {"ownerReferences: [{controller: true, uid: other}]", "lost"},
-		"of another resource":            {"labels: {app.kubernetes.io/instance: b}, " + written, "lost"},
+		"no Secret":                           {"", "lost"},
+		"without the operator's label":        {"labels: {" + name + "}, " + written, ""},
+		"with its controller":                 {"ownerReferences: [{controller: true, uid: uid}]", ""},
+		"without labels":                      {written, "unlabelled"},
+		"restored by a user":                  {"name: a-credentials", "unlabelled"},
+		"restored, with a part of its labels": {"labels: {" + name + "}", "unlabelled"},
+		"managed by another tool":             {"labels: {" + name + ", app.kubernetes.io/managed-by: Helm}, " + written, "unlabelled"},
+		"controlled by another resource":      {"ownerReferences: [{controller: true, uid: other}]", "lost"},
+		"of another resource":                 {"labels: {app.kubernetes.io/instance: b}, " + written, "lost"},
 	} {
 		t.Run(about, func(t *testing.T) {
 			t.Parallel()

@@ -42,11 +42,11 @@ func TestAFailedWriteKeepsWhatThePhaseIsDerivedFrom(t *testing.T) {
 		"scaled":                           {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", scaled), dsv1.PhaseScaling},
 		"scaled, and the number was read":  {was(dsv1.PhaseRunning), read(scaled), seenOf("auth", scaled), dsv1.PhaseScaling},
 		"scaled before":                    {was(dsv1.PhaseScaling), refused("r1"), seenOf("auth", starting), dsv1.PhaseScaling},
-		"sick":                             {was(dsv1.PhaseDegraded), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
-		"sick, its health was read":        {was(dsv1.PhaseDegraded), read(starting), seenOf("auth", starting), dsv1.PhaseDegraded},
-		"well, and sick since":             {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
-		"well":                             {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", up), dsv1.PhaseRunning},
-		"failed before this was kept":      {was(dsv1.PhaseFailed), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
+		"unhealthy":                        {was(dsv1.PhaseDegraded), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
+		"unhealthy, its health was read":   {was(dsv1.PhaseDegraded), read(starting), seenOf("auth", starting), dsv1.PhaseDegraded},
+		"healthy before, unhealthy since":  {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
+		"healthy":                          {was(dsv1.PhaseRunning), refused("r1"), seenOf("auth", up), dsv1.PhaseRunning},
+		"failed, without FailedFrom":       {was(dsv1.PhaseFailed), refused("r1"), seenOf("auth", starting), dsv1.PhaseDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,14 +82,14 @@ func TestTheObjectToLookAt(t *testing.T) {
 		phase dsv1.Phase
 		want  *dsv1.Culprit
 	}{
-		"a problem":           {was(dsv1.PhaseRunning), seenOf("auth", sick), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "Pod", Name: "auth-1", Reason: "ImagePullBackOff"}},
-		"not well any more":   {was(dsv1.PhaseRunning), seenOf("auth", slow), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "StatefulSet", Name: "auth", Reason: "LessReady"}},
-		"takes its time":      {was(dsv1.PhaseUpdating), seenOf("auth", slow), dsv1.PhaseUpdating, nil},
-		"well":                {was(dsv1.PhaseDegraded), seenOf("auth", up), dsv1.PhaseRunning, nil},
-		"refused":             {was(dsv1.PhaseRunning), failed, dsv1.PhaseFailed, &dsv1.Culprit{Kind: "StatefulSet", Name: "auth", Reason: "LessReady"}},
-		"refused, no object":  {was(dsv1.PhaseRunning), refused("r1"), dsv1.PhaseFailed, nil},
-		"waits for another":   {nil, held("auth", "mysql"), dsv1.PhasePending, nil},
-		"an object is absent": {was(dsv1.PhaseRunning), seenOf("auth", missing()), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "Service", Name: "auth", Reason: "Missing"}},
+		"a problem":            {was(dsv1.PhaseRunning), seenOf("auth", sick), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "Pod", Name: "auth-1", Reason: "ImagePullBackOff"}},
+		"no longer healthy":    {was(dsv1.PhaseRunning), seenOf("auth", slow), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "StatefulSet", Name: "auth", Reason: "LessReady"}},
+		"still updating":       {was(dsv1.PhaseUpdating), seenOf("auth", slow), dsv1.PhaseUpdating, nil},
+		"healthy again":        {was(dsv1.PhaseDegraded), seenOf("auth", up), dsv1.PhaseRunning, nil},
+		"refused":              {was(dsv1.PhaseRunning), failed, dsv1.PhaseFailed, &dsv1.Culprit{Kind: "StatefulSet", Name: "auth", Reason: "LessReady"}},
+		"refused, no object":   {was(dsv1.PhaseRunning), refused("r1"), dsv1.PhaseFailed, nil},
+		"waits for another":    {nil, held("auth", "mysql"), dsv1.PhasePending, nil},
+		"an object is missing": {was(dsv1.PhaseRunning), seenOf("auth", missing()), dsv1.PhaseDegraded, &dsv1.Culprit{Kind: "Service", Name: "auth", Reason: "Missing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,14 +184,14 @@ func TestWhatMayPassByItselfIsTold(t *testing.T) {
 		seen health.State
 		want string
 	}{
-		"pods are missing":   {"StatefulSet", health.State{Desired: 1, Hint: "StatefulSet auth: 0 of 1", HintCulprit: set}, "StatefulSet auth: 0 of 1"},
-		"no answer":          {"ThirdParty", health.State{Desired: 1, Hint: "pod uuc-probe-1: not ready", HintCulprit: pod}, "the third party has not answered the check yet; `kubectl describe pod uuc-probe-1` shows what the check gets"},
-		"the answer":         {"ThirdParty", health.State{Desired: 1, Explained: true, Hint: "pod uuc-probe-1: Unhealthy: Readiness probe failed: refused", HintCulprit: probe}, "the third party does not answer: refused"},
-		"a probe fails":      {"Deployment", health.State{Desired: 1, Explained: true, Hint: "pod auth-1: Unhealthy: 503", HintCulprit: probe}, "pod auth-1: Unhealthy: 503"},
-		"a pod starts":       {"Deployment", health.State{Desired: 1, Hint: "pod auth-1: not ready", HintCulprit: pod}, ""},
-		"the probe starts":   {"ThirdParty", health.State{Desired: 1, Hint: "Deployment uuc-probe: 0/1", HintCulprit: health.Culprit{Kind: "Deployment"}}, ""},
-		"it came up":         {"ThirdParty", health.State{Settled: true, Ready: 1, Desired: 1}, ""},
-		"something is wrong": {"ThirdParty", health.State{Desired: 1, Problem: "p", Hint: "h", HintCulprit: pod}, "p"},
+		"pods are missing": {"StatefulSet", health.State{Desired: 1, Hint: "StatefulSet auth: 0 of 1", HintCulprit: set}, "StatefulSet auth: 0 of 1"},
+		"no answer":        {"ThirdParty", health.State{Desired: 1, Hint: "pod uuc-probe-1: not ready", HintCulprit: pod}, "the third party has not answered the check yet; `kubectl describe pod uuc-probe-1` shows what the check gets"},
+		"the answer":       {"ThirdParty", health.State{Desired: 1, Explained: true, Hint: "pod uuc-probe-1: Unhealthy: Readiness probe failed: refused", HintCulprit: probe}, "the third party does not answer: refused"},
+		"a probe fails":    {"Deployment", health.State{Desired: 1, Explained: true, Hint: "pod auth-1: Unhealthy: 503", HintCulprit: probe}, "pod auth-1: Unhealthy: 503"},
+		"a pod starts":     {"Deployment", health.State{Desired: 1, Hint: "pod auth-1: not ready", HintCulprit: pod}, ""},
+		"the probe starts": {"ThirdParty", health.State{Desired: 1, Hint: "Deployment uuc-probe: 0/1", HintCulprit: health.Culprit{Kind: "Deployment"}}, ""},
+		"settled":          {"ThirdParty", health.State{Settled: true, Ready: 1, Desired: 1}, ""},
+		"a problem":        {"ThirdParty", health.State{Desired: 1, Problem: "p", Hint: "h", HintCulprit: pod}, "p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,10 +212,10 @@ func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 		after time.Duration
 		want  dsv1.Phase
 	}{
-		"before the deadline":      {"StatefulSet", unbound, StartDeadline - time.Second, dsv1.PhaseCreating},
-		"after it":                 {"StatefulSet", unbound, StartDeadline, dsv1.PhaseDegraded},
-		"ready in time":            {"StatefulSet", up, StartDeadline, dsv1.PhaseRunning},
-		"a Deployment has its own": {"Deployment", unbound, StartDeadline, dsv1.PhaseCreating},
+		"before the deadline":               {"StatefulSet", unbound, StartDeadline - time.Second, dsv1.PhaseCreating},
+		"after the deadline":                {"StatefulSet", unbound, StartDeadline, dsv1.PhaseDegraded},
+		"ready in time":                     {"StatefulSet", up, StartDeadline, dsv1.PhaseRunning},
+		"a Deployment has another deadline": {"Deployment", unbound, StartDeadline, dsv1.PhaseCreating},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +240,7 @@ func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 	}
 }
 
-// If a claim has been unbound for some seconds, or pods are refused, MESSAGE reports this before it lists the components.
+// If a claim has been unbound for some seconds, or pods are refused, status.message reports this before it lists the components.
 func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	t.Parallel()
 	unbound := health.State{Desired: 1, Hint: "PersistentVolumeClaim data: it is not bound", HintCulprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: health.ReasonNotBound}}
@@ -250,9 +250,9 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		"it is being bound": {unbound, BindDeadline - time.Second, "[mysql]->auth"},
-		"it is not bound":   {unbound, BindDeadline, "mysql: PersistentVolumeClaim data: it is not bound; [mysql]->auth"},
-		"pods are refused":  {refused, 0, "mysql: StatefulSet mysql: 0 of 1 pods exist; [mysql]->auth"},
+		"unbound for a short time": {unbound, BindDeadline - time.Second, "[mysql]->auth"},
+		"unbound for too long":     {unbound, BindDeadline, "mysql: PersistentVolumeClaim data: it is not bound; [mysql]->auth"},
+		"pods are refused":         {refused, 0, "mysql: StatefulSet mysql: 0 of 1 pods exist; [mysql]->auth"},
 	} {
 		seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", test.seen), held("auth", "mysql")}}
 		first := Compute(dsv1.DataServiceStatus{}, seen, noon)
@@ -260,8 +260,8 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 	}
 }
 
-// If an autoscaler has had a problem for five minutes, the component's message and MESSAGE report this. Until then,
-// another reconciliation is requested.
+// If an autoscaler has had a problem for five minutes, the component's message and status.message report this. Until
+// then, another reconciliation is requested.
 func TestAutoscalerIsNamed(t *testing.T) {
 	t.Parallel()
 	c := seenOf("auth", up)

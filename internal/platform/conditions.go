@@ -45,7 +45,7 @@ func isReady(seen StatusInput, next dsv1.DataServiceStatus) bool {
 	return seen.Failure == nil && !seen.Deleting && seen.Switch == nil && !seen.Hibernation.IsActive() && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
 }
 
-// reasonOf returns the reason why something is not ready.
+// reasonOf returns the reason for the conditions of a DataService that is not ready.
 func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) string {
 	switch {
 	case seen.Failure != nil:
@@ -120,7 +120,8 @@ func failingReason(components []dsv1.ComponentStatus) string {
 	return dsv1.ReasonComponentFailing
 }
 
-// trouble returns the message without the text about the pause, which has a separate condition.
+// trouble returns the message of the conditions Ready and Degraded: status.message without the text about the pause,
+// which has a separate condition.
 func trouble(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Paused && seen.Failure == nil {
 		if problem := problems(next.Components); problem != "" {

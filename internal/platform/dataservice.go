@@ -277,9 +277,9 @@ func texts(names []dsv1.ComponentName) []string {
 	return result
 }
 
-// knownRevision returns the last applied revision of a component, from the status. The engine detects a new
-// revision by comparing this revision with the plan. So if another writer changes the status, the engine may hold back
-// other objects.
+// knownRevision returns the last applied revision of a component, from the status. The engine detects a new revision by
+// comparing this revision with the plan. If another writer changes the status, the engine may mistake the running
+// revision for a new one, and hold it back.
 func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 	for _, known := range ds.Status.Components {
 		if known.Name == string(c.Name) {

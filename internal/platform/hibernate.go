@@ -33,7 +33,7 @@ type Hibernation struct {
 	IsLast bool
 	// Remains names the pods and Jobs that still run, of backups and of parts that should have no pods.
 	Remains []string
-	// Stays names the parts that keep running because they would lose data otherwise.
+	// Stays names the parts that keep running, because a stop would delete or endanger their data (see staysOf).
 	Stays []string
 
 	owner object.Owner

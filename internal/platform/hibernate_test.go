@@ -139,7 +139,7 @@ func TestHibernation(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t, wholePlatform)
 	running, obs := s.plan(false)
-	assert.Assert(t, obs.Hibernation == nil && len(suspended(running)) == 1, "%v", suspended(running)) // db-restore is a template
+	assert.Assert(t, obs.Hibernation == nil && len(suspended(running)) == 1, "%v", suspended(running)) // db-restore, which is only a template of Jobs
 	s.apply(running)
 	web := s.objects["Deployment web"]
 	assert.NilError(t, unstructured.SetNestedField(web.Object, int64(4), "spec", "replicas")) // set by its autoscaler
@@ -308,7 +308,7 @@ func TestStatusOfHibernation(t *testing.T) {
 		"hibernated": {[]StatusInput{running, stopping, done}, dsv1.PhaseHibernated, "0/2",
 			"hibernated: no pod runs, data and addresses stay; set spec.hibernate to false to wake it", "has no pods",
 			"Degraded=False(Healthy) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(Hibernated)"},
-		"a database runs on": {[]StatusInput{running, in(&Hibernation{IsLast: true, Stays: []string{"mysql"}}, seenOf("mysql", up), asleep("auth"))}, dsv1.PhaseHibernated, "1/2",
+		"a database keeps running": {[]StatusInput{running, in(&Hibernation{IsLast: true, Stays: []string{"mysql"}}, seenOf("mysql", up), asleep("auth"))}, dsv1.PhaseHibernated, "1/2",
 			"hibernated, except mysql: data and addresses stay; set spec.hibernate to false to wake it", "has no pods",
 			"Degraded=False(Healthy) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(Hibernated)"},
 		"data in danger": {[]StatusInput{running, done, in(&Hibernation{IsLast: true}, danger, asleep("auth"))}, dsv1.PhaseDegraded, "0/2",

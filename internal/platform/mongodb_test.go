@@ -61,12 +61,12 @@ func TestConfirmMongoDB(t *testing.T) {
 		"of the former resource":           {account: withPassword("a", nil), written: withPassword("a", former), planned: "a", problem: "Secret store-orders-dataservice: Conflict: it does not belong to MongoDBCommunity store, so it has no connection string: delete the Secret, and restart MongoDB's operator", reads: 2, again: true},
 		"newer than the plan's":            {account: withPassword("b", nil), written: withPassword("b", resource), planned: "a", reads: 2},
 		"no Secret of the user":            {unsettled: true, problem: "Secret account: SecretMissing: it must exist, with a password under the key password", again: true},
-		"other objects are not well":       {planned: "a", unsettled: true},
+		"other objects are not settled":    {planned: "a", unsettled: true},
 		"confirmed before":                 {planned: "a", known: &connection{"1", "a"}},
 		"confirmed with another password":  {planned: "b", known: &connection{"1", "a"}, status: running, account: withPassword("b", nil), written: withPassword("b", resource), reads: 2},
 		"confirmed for another resource":   {planned: "a", known: &connection{"0", "a"}, status: running, account: withPassword("a", nil), hint: waits + "the connection string yet; if that lasts, restart MongoDB's operator", reads: 2, again: true},
 		"ready before this process":        {planned: "a", status: running},
-		"it cannot be read":                {planned: "a", fails: errors.New("boom"), reads: 1},
+		"the Secrets cannot be read":       {planned: "a", fails: errors.New("boom"), reads: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -130,26 +130,26 @@ func TestRestartOnChange(t *testing.T) {
 		change func(s *restarter)
 		want   string
 	}{
-		"nothing":                        {func(*restarter) {}, ""},
-		"all variables of a Secret":      {func(s *restarter) { s.write("Secret database", "b") }, because + "Secret database"},
-		"one variable":                   {func(s *restarter) { s.write("Secret token", "b") }, because + "Secret token"},
-		"a volume":                       {func(s *restarter) { s.write("Secret certificate", "b") }, because + "Secret certificate"},
-		"two":                            {func(s *restarter) { s.write("Secret token", "b"); s.write("Secret database", "b") }, because + "Secret database, Secret token"},
-		"another one of equal content":   {func(s *restarter) { s.write("Secret database", "a") }, ""},
-		"a deleted one":                  {func(s *restarter) { delete(s.users, "Secret database") }, ""},
-		"an optional one appears":        {func(s *restarter) { s.write("ConfigMap flags", "a") }, because + "ConfigMap flags"},
-		"one to pull images":             {func(s *restarter) { s.write("Secret pull", "b") }, ""},
-		"one cannot be read":             {func(s *restarter) { s.broken["Secret database"] = true }, ""},
-		"one cannot be read, a change":   {func(s *restarter) { s.broken["Secret database"] = true; s.write("Secret token", "b") }, because + "Secret token"},
-		"one that is unreadable changes": {func(s *restarter) { s.broken["Secret database"] = true; s.write("Secret database", "b") }, ""},
-		"a Secret of the operator":       {func(s *restarter) { s.own("b") }, ""},
-		"while the workload has no pods": {func(s *restarter) { s.scale(0); s.write("Secret database", "b") }, ""},
+		"nothing":                             {func(*restarter) {}, ""},
+		"all variables of a Secret":           {func(s *restarter) { s.write("Secret database", "b") }, because + "Secret database"},
+		"one variable":                        {func(s *restarter) { s.write("Secret token", "b") }, because + "Secret token"},
+		"a volume":                            {func(s *restarter) { s.write("Secret certificate", "b") }, because + "Secret certificate"},
+		"two Secrets":                         {func(s *restarter) { s.write("Secret token", "b"); s.write("Secret database", "b") }, because + "Secret database, Secret token"},
+		"a new Secret with equal content":     {func(s *restarter) { s.write("Secret database", "a") }, ""},
+		"a deleted Secret":                    {func(s *restarter) { delete(s.users, "Secret database") }, ""},
+		"an optional ConfigMap appears":       {func(s *restarter) { s.write("ConfigMap flags", "a") }, because + "ConfigMap flags"},
+		"a Secret for pulling images":         {func(s *restarter) { s.write("Secret pull", "b") }, ""},
+		"a Secret cannot be read":             {func(s *restarter) { s.broken["Secret database"] = true }, ""},
+		"unreadable, and another one changes": {func(s *restarter) { s.broken["Secret database"] = true; s.write("Secret token", "b") }, because + "Secret token"},
+		"an unreadable Secret changes":        {func(s *restarter) { s.broken["Secret database"] = true; s.write("Secret database", "b") }, ""},
+		"a Secret of the operator":            {func(s *restarter) { s.own("b") }, ""},
+		"while the workload has no pods":      {func(s *restarter) { s.scale(0); s.write("Secret database", "b") }, ""},
 		"while the DataService is paused": {func(s *restarter) {
 			s.change = func(ds *dsv1.DataService) { ds.Spec.Paused = true }
 			s.write("Secret token", "b")
 		}, ""},
-		"after the field was taken out":     {func(s *restarter) { s.change = off; s.write("Secret token", "b") }, ""},
-		"a Secret that another service has": {func(s *restarter) { s.write("Secret elsewhere", "b") }, ""},
+		"after the field was removed":       {func(s *restarter) { s.change = off; s.write("Secret token", "b") }, ""},
+		"a Secret that the pods do not use": {func(s *restarter) { s.write("Secret elsewhere", "b") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,7 +159,7 @@ func TestRestartOnChange(t *testing.T) {
 			assert.Equal(t, s.restarts(), "", "new pods have the contents")
 			test.change(s)
 			assert.Equal(t, s.restarts(), test.want)
-			assert.Equal(t, s.restarts(), "", "once")
+			assert.Equal(t, s.restarts(), "", "the pods restart only once")
 			assert.Assert(t, !strings.Contains(s.template(), `"b"`))
 		})
 	}

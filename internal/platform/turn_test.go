@@ -88,17 +88,17 @@ func TestIsChangedByOperator(t *testing.T) {
 		plan   *reconcile.Plan
 		want   bool
 	}{
-		"another revision of what rests":        {nil, other, true},
-		"the same":                              {nil, same, false},
+		"the operator plans another revision":   {nil, other, true},
+		"the same revision":                     {nil, same, false},
 		"a component that never ran":            {nil, added, false},
 		"the spec was changed":                  {func(ds *dsv1.DataService) { ds.Generation++ }, other, false},
-		"a change of the spec is on its way":    {of(dsv1.PhaseUpdating, dsv1.PhaseUpdating), other, false},
-		"it waits behind what is Degraded":      {of(dsv1.PhaseDegraded, dsv1.PhasePending), other, false},
-		"it comes up":                           {of(dsv1.PhaseCreating, dsv1.PhaseCreating), other, false},
+		"a change of the spec is in progress":   {of(dsv1.PhaseUpdating, dsv1.PhaseUpdating), other, false},
+		"a component waits for a Degraded one":  {of(dsv1.PhaseDegraded, dsv1.PhasePending), other, false},
+		"the DataService is being created":      {of(dsv1.PhaseCreating, dsv1.PhaseCreating), other, false},
 		"a write failed":                        {of(dsv1.PhaseFailed, dsv1.PhaseFailed), other, false},
 		"the plan was refused, before any part": {func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseFailed }, other, false},
 		"an autoscaler is at work":              {of(dsv1.PhaseScaling, dsv1.PhaseScaling), other, true},
-		"something is not well":                 {of(dsv1.PhaseDegraded, dsv1.PhaseDegraded), other, true},
+		"a component is Degraded":               {of(dsv1.PhaseDegraded, dsv1.PhaseDegraded), other, true},
 		"new":                                   {func(ds *dsv1.DataService) { ds.Status = dsv1.DataServiceStatus{} }, added, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,8 +5,8 @@ package plugin
 
 import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 
-// Backup prints the progress of a backup in one line. After the backup has ended, it also prints the contents. If the
-// operator has not observed the backup yet, it returns "".
+// Backup returns a line with the progress of a backup. After the end of the backup, it adds the contents. It returns "" if the operator
+// has not observed the backup yet.
 func Backup(b *backupv1.DataBackup) string {
 	s := &b.Status
 	t := task{phase: s.Phase, good: backupv1.PhaseSucceeded, message: s.Message, facts: []string{"id " + s.ID}, warnings: s.Warnings}

@@ -169,8 +169,8 @@ func replicas(workload, live *unstructured.Unstructured) int64 {
 	return n
 }
 
-// prune adds the objects that the owner controls and that are no longer in its plan. pass.prune of package reconcile documents the
-// exceptions.
+// prune adds the deletion of each object that the owner controls and that is no longer in its plan. pass.prune of package reconcile
+// documents the exceptions.
 func (d *Diff) prune(owner object.Owner, plan *reconcile.Plan, parts map[string]*reconcile.Part, cluster Cluster, planned map[object.ID]bool, claims []*unstructured.Unstructured) {
 	var gone []Change
 	for _, o := range cluster.Objects {

@@ -148,8 +148,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// If the spec requests that the database's volume is deleted with the component, the diff names the volume. Otherwise
-// it reports that no volume is deleted.
+// If the spec requests that the database's volume is deleted with the component, the diff reports that a volume is deleted. Otherwise it
+// reports that no volume is deleted.
 func TestDataThatGoesIsNamed(t *testing.T) {
 	t.Parallel()
 	const without = `{uuc: {thirdParty: {url: "https://id.example.com/duc"}}}`
@@ -238,9 +238,9 @@ func TestSpec(t *testing.T) {
 		kept                []string
 		err                 string
 	}{
-		"image":             {"{auth: {image: 'a:2'}}", "{auth: {image: 'a:1'}}", "{auth: {image: 'a:1'}}", nil, ""},
-		"a component comes": {"{auth: {}}", "{auth: {}, web: {}}", "{auth: {}, web: {}}", nil, ""},
-		"a component goes":  {"{auth: {}, web: {}}", "{auth: {}}", "{auth: {}}", nil, ""},
+		"image":                  {"{auth: {image: 'a:2'}}", "{auth: {image: 'a:1'}}", "{auth: {image: 'a:1'}}", nil, ""},
+		"a component is added":   {"{auth: {}}", "{auth: {}, web: {}}", "{auth: {}, web: {}}", nil, ""},
+		"a component is removed": {"{auth: {}, web: {}}", "{auth: {}}", "{auth: {}}", nil, ""},
 		"pods and pauses": {"{paused: true, auth: {replica: 5, image: 'a:2'}, rollout: {order: Sequential}}", "{auth: {replica: 2, image: 'a:1'}, rollout: {order: Dependency}}",
 			"{paused: true, auth: {replica: 5, image: 'a:1'}, rollout: {order: Sequential}}", []string{"paused", "rollout", "auth.replica"}, ""},
 		"autoscaling": {"{auth: {autoscaling: {max: 3}}}", "{auth: {replica: 2}}", "{auth: {autoscaling: {max: 3}}}", []string{"auth.replica", "auth.autoscaling"}, ""},

@@ -13,7 +13,7 @@ import (
 // masked replaces a value that may be confidential.
 const masked = "***"
 
-// confidential matches the parts of names whose values are confidential.
+// confidential matches a part of a name: if a name contains such a part, its value is confidential.
 const confidential = `(?:password|passwd|passphrase|pwd|token|secret|api[_-]?key|access[_-]?key|private[_-]?key|encryption[_-]?key|credential|authorization)`
 
 var (
@@ -145,7 +145,8 @@ func maskArguments(items []any) {
 	}
 }
 
-// value masks the value of a variable if the variable's name is confidential, and remembers the value.
+// value returns the mask for a value, or an empty text unchanged. If the name is confidential, it also remembers the value, so that Known
+// masks the value in other texts.
 func (m *Mask) value(name, text string) string {
 	if text == "" || text == masked {
 		return text

@@ -30,7 +30,7 @@ type Reader struct {
 	Namespace string
 }
 
-// Selector selects the objects of a DataService, or of one component of it.
+// Selector returns the label selector of the objects and pods of a DataService, or of one component of it.
 func Selector(name, component string) string {
 	text := fmt.Sprintf("%s=%s,%s=%s,!%s", object.LabelManagedBy, object.ManagedBy, object.LabelInstance, name, object.LabelKind)
 	if component != "" {
@@ -39,7 +39,7 @@ func Selector(name, component string) string {
 	return text
 }
 
-// SelectorOf selects the pods of a resource that is a component of a DataService.
+// SelectorOf returns the label selector of the objects and pods of a resource that is not a DataService, such as a RedisCluster.
 func SelectorOf(o *unstructured.Unstructured) string {
 	owner := object.Owner{GroupVersionKind: o.GroupVersionKind(), Name: o.GetName()}
 	return labels.SelectorFromSet(labels.Set{
@@ -47,7 +47,7 @@ func SelectorOf(o *unstructured.Unstructured) string {
 	}).String()
 }
 
-// Objects lists the objects of a DataService of the given kinds. refused lists the kinds that the user may not list.
+// Objects lists the objects of the given kinds that a label selector matches. refused contains the kinds that the user may not list.
 func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.GroupVersionKind) (found []*unstructured.Unstructured, refused []string, err error) {
 	var mu sync.Mutex
 	var all errgroup.Group

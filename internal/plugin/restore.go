@@ -15,8 +15,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Restore prints the progress of a restore in one line. After the check, it also prints the restored data. If the
-// operator has not observed the restore yet, it returns "".
+// Restore returns a line with the progress of a restore. After the check, it adds facts about the restored data. It returns "" if the
+// operator has not observed the restore yet.
 func Restore(r *backupv1.DataRestore) string {
 	s := &r.Status
 	t := task{phase: s.Phase, good: backupv1.PhasePrepared, message: s.Message, facts: []string{"id " + s.ID}, warnings: s.Warnings}

@@ -16,7 +16,7 @@ import (
 const (
 	textLimit   = 4096 // bytes of a text
 	itemLimit   = 1024 // bytes of a text in an item of a list
-	listLimit   = 100  // texts of a list
+	listLimit   = 100  // texts in a list of texts
 	reasonLimit = 128  // bytes of the reason of a condition or an event
 	reasonNone  = "Unknown"
 )
@@ -29,7 +29,8 @@ var (
 	conditionType = reflect.TypeFor[metav1.Condition]()
 )
 
-// boundStatus cuts and cleans the texts in the status of a resource of any kind.
+// boundStatus shortens the texts and lists in the status of a resource of any kind, replaces control characters, and
+// makes the reasons of conditions valid.
 func boundStatus(resource any) {
 	bound(reflect.ValueOf(resource).Elem().FieldByName("Status"), textLimit)
 }

@@ -106,7 +106,7 @@ func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) 
 	return seen, err
 }
 
-// pass is one call of Apply.
+// pass holds the state of one call of Engine.Apply.
 type pass struct {
 	*Engine
 
@@ -118,7 +118,7 @@ type pass struct {
 	healOnly bool
 	hold     bool // Request.Hold
 	wasReady bool
-	missing  map[object.ID]bool // objects that did not exist at the start of Apply
+	missing  map[object.ID]bool // objects of applied parts that did not exist at the start of Apply
 	ready    map[string]bool    // whether each part of the earlier waves is ready
 	moving   bool               // Services exchange node ports; see portsMove
 	ports    sync.Mutex         // locked while a Service is written and moving is set
@@ -207,7 +207,7 @@ func waves(parts []Part) [][]int {
 	return result
 }
 
-// dryRun lets the API server validate the parts with fields of Kubernetes' own types, before anything is written.
+// dryRun lets the API server validate the plan's Trials, and the parts with NeedsDryRun, before anything is written.
 func (p *pass) dryRun(ctx context.Context) error {
 	for _, trial := range p.plan.Trials {
 		if err := p.applier.Check(ctx, trial.Object); err != nil {
@@ -290,7 +290,7 @@ func (p *pass) applyRecord(ctx context.Context, record Record) error {
 		return ErrPlanAgain
 	}
 	planned := record.Object
-	if record.MadeFrom != "" { // the decision may come from an outdated cache
+	if record.MadeFrom != "" { // live may be outdated: with this version, the API server refuses the write if the record has changed
 		planned = planned.DeepCopy()
 		planned.SetResourceVersion(record.MadeFrom)
 	}

@@ -63,12 +63,12 @@ func TestNewRevision(t *testing.T) {
 		live  []*unstructured.Unstructured
 		want  bool
 	}{
-		"the status knows it":           {"r", []*unstructured.Unstructured{two, nil}, false},
-		"the status knows another":      {"q", []*unstructured.Unstructured{one, one}, true},
-		"no status, all is as planned":  {"", []*unstructured.Unstructured{one, one}, false},
-		"no status, one is gone":        {"", []*unstructured.Unstructured{nil, one}, false},
-		"no status, one is another":     {"", []*unstructured.Unstructured{one, two}, true},
-		"no status, and nothing exists": {"", []*unstructured.Unstructured{nil, nil}, true},
+		"the status has the revision":       {"r", []*unstructured.Unstructured{two, nil}, false},
+		"the status has another revision":   {"q", []*unstructured.Unstructured{one, one}, true},
+		"no status, all objects as planned": {"", []*unstructured.Unstructured{one, one}, false},
+		"no status, one object is missing":  {"", []*unstructured.Unstructured{nil, one}, false},
+		"no status, one object differs":     {"", []*unstructured.Unstructured{one, two}, true},
+		"no status, no object exists":       {"", []*unstructured.Unstructured{nil, nil}, true},
 	} {
 		assert.Equal(t, newRevision(&Part{Objects: planned, Revision: "r", Known: test.known}, test.live), test.want, name)
 	}
@@ -114,15 +114,15 @@ func TestReplaced(t *testing.T) {
 		part, caller PartSeen
 		want         bool
 	}{
-		"all are settled":            {old, nil, settled(true, true), settled(true, true), true},
-		"it is not settled":          {old, nil, settled(true, false), settled(true, true), false},
-		"a caller is held back":      {old, nil, settled(true, true), settled(false, true), false},
-		"a caller is not settled":    {old, nil, settled(true, true), settled(true, false), false},
-		"its volume is for one":      {old, []*unstructured.Unstructured{claim}, settled(true, false), settled(true, false), true},
-		"an account of its callers":  {account, []*unstructured.Unstructured{claim}, settled(true, false), settled(false, true), false},
-		"their alias of elsewhere":   {alias, []*unstructured.Unstructured{claim}, settled(true, true), settled(true, false), false},
-		"neither is used any more":   {account, []*unstructured.Unstructured{claim}, settled(true, true), settled(true, true), true},
-		"a budget over the same pod": {budget, nil, settled(true, false), settled(true, false), true},
+		"the part and its caller are settled": {old, nil, settled(true, true), settled(true, true), true},
+		"the part is not settled":             {old, nil, settled(true, false), settled(true, true), false},
+		"a caller is held back":               {old, nil, settled(true, true), settled(false, true), false},
+		"a caller is not settled":             {old, nil, settled(true, true), settled(true, false), false},
+		"the new workload needs the volume":   {old, []*unstructured.Unstructured{claim}, settled(true, false), settled(true, false), true},
+		"an account that the callers use":     {account, []*unstructured.Unstructured{claim}, settled(true, false), settled(false, true), false},
+		"an alias that the callers use":       {alias, []*unstructured.Unstructured{claim}, settled(true, true), settled(true, false), false},
+		"an account that is no longer used":   {account, []*unstructured.Unstructured{claim}, settled(true, true), settled(true, true), true},
+		"a budget for the same pods":          {budget, nil, settled(true, false), settled(true, false), true},
 	} {
 		p := &pass{plan: &Plan{Parts: []Part{{Name: "eureka", CalledBy: []string{"auth", "absent"}, Objects: test.objects}, {Name: "auth"}}}}
 		test.part.Name, test.caller.Name = "eureka", "auth"
@@ -133,7 +133,7 @@ func TestReplaced(t *testing.T) {
 
 var errSent = errors.New("the object was sent")
 
-// answering answers every apply with err.
+// answering returns the functions of a client that answers every apply with err.
 func answering(err error) interceptor.Funcs {
 	return interceptor.Funcs{Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 		return err
@@ -161,11 +161,11 @@ func TestDeletedOwner(t *testing.T) {
 		live  types.UID // UID of the live owner; empty if the owner was deleted
 		want  error
 	}{
-		"it is gone":                   {"r", "", ErrOwnerGone},
-		"it is another":                {"r", "other", ErrOwnerGone},
-		"it is there":                  {"r", "uid", errSent},
-		"it is new":                    {"", "", errSent},
-		"it has not been applied, yet": {"q", "", errSent},
+		"the owner was deleted":            {"r", "", ErrOwnerGone},
+		"another owner has the name":       {"r", "other", ErrOwnerGone},
+		"the owner exists":                 {"r", "uid", errSent},
+		"the part was never applied":       {"", "", errSent},
+		"the revision was not applied yet": {"q", "", errSent},
 	} {
 		var live []client.Object
 		if test.live != "" {
@@ -215,10 +215,10 @@ func TestRecordChangedByAUser(t *testing.T) {
 		madeFrom, live string // resourceVersion
 		want           error
 	}{
-		"it is the first":        {"", "", errSent},
-		"it is there":            {"7", "7", errSent},
-		"it is gone":             {"7", "", ErrPlanAgain},
-		"it has changed, by now": {"7", "8", ErrPlanAgain},
+		"the record is new":       {"", "", errSent},
+		"the record is unchanged": {"7", "7", errSent},
+		"the record was deleted":  {"7", "", ErrPlanAgain},
+		"the record was changed":  {"7", "8", ErrPlanAgain},
 	} {
 		record := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}, data: {id: a}}")
 		_, err := object.Finish(record, book)

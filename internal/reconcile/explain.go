@@ -94,7 +94,8 @@ func (e *Engine) readCause(ctx context.Context, owner object.Owner, part *PartSe
 // thirdParty is the kind of a part whose pods only check a server outside of the cluster. Their probes fail as long as that server does not answer.
 const thirdParty = "ThirdParty"
 
-// cause returns the cause of a vague culprit from the events about it, the oldest first. The text is "" if no event names a cause.
+// cause returns a vague culprit with the cause that its events name, and the cause as a text. The text is "" if no event names a cause.
+// events are sorted, the oldest first. checks is set for a part of kind ThirdParty.
 func cause(culprit health.Culprit, pod *corev1.Pod, checks bool, events []corev1.Event, now time.Time) (health.Culprit, string) {
 	if culprit.Kind == object.ClaimKind.Kind {
 		reason, message := health.Unbound(events)

@@ -20,7 +20,8 @@ import (
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "a", Name: name} }
 
-// members reads resources: "b" has no turn, "b*" has a turn, "b!" is Degraded, "b-" is paused. A resource may have several signs.
+// members parses a list of resources: "b" has no turn, "b*" has a turn, "b!" is Degraded, "b-" is paused. A name may have several of these
+// signs.
 func members(text string) (all []reconcile.Member) {
 	for word := range strings.FieldsSeq(text) {
 		all = append(all, reconcile.Member{
@@ -67,14 +68,14 @@ func TestTurnsAreRemembered(t *testing.T) {
 	t.Parallel()
 	gate := reconcile.NewGate(2)
 	assert.Assert(t, ask(t, gate, "b", "b c d e") == nil)
-	assert.Assert(t, ask(t, gate, "b", "b c d e") == nil, "asking again costs no other turn")
+	assert.Assert(t, ask(t, gate, "b", "b c d e") == nil, "a repeated request takes no second turn")
 	assert.Assert(t, ask(t, gate, "c", "b c d e") == nil)
 	assert.DeepEqual(t, ask(t, gate, "d", "b c d e").Others, []string{"a/b", "a/c"})
 	assert.DeepEqual(t, ask(t, gate, "e", "b* c d e").Others, []string{"a/b", "a/c"})
 	assert.Equal(t, len(gate.Next()), 2)
 	assert.Equal(t, gate.Next()[0], key("d"))
 	assert.Assert(t, ask(t, gate, "d", "b c* d e") == nil, "the turn of b is over")
-	assert.Assert(t, ask(t, gate, "e", "b c e") == nil, "c is done, d is gone")
+	assert.Assert(t, ask(t, gate, "e", "b c e") == nil, "the turn of c is over, and d was deleted")
 	gate.Forget(key("e"))
 	assert.Equal(t, len(gate.Next()), 0)
 }

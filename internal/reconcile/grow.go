@@ -98,7 +98,7 @@ func (e *Engine) growVolume(ctx context.Context, part *PartSeen, claim *unstruct
 	return nil
 }
 
-// refused returns the obstacle to the growth of a claim from the answer of the API server.
+// refused returns the Obstacle of a claim that the API server refused to grow. answer is the API server's error.
 func refused(claim *unstructured.Unstructured, answer string) string {
 	if strings.Contains(answer, "must support resize") {
 		class, _, _ := unstructured.NestedString(claim.Object, "spec", "storageClassName")
@@ -120,7 +120,7 @@ func measure(ctx context.Context, pods []*corev1.Pod) []*contract.Volume {
 }
 
 // reporting returns the pods that report the use of a volume. The pods of a StatefulSet count only if a StatefulSet of the owner controls
-// them, because labels alone prove nothing.
+// them, because any pod can have the owner's labels.
 func (e *Engine) reporting(ctx context.Context, owner object.Owner, part *PartSeen, pods []*corev1.Pod) (own []*corev1.Pod, err error) {
 	for _, pod := range pods {
 		ref := metav1.GetControllerOf(pod)

@@ -29,10 +29,11 @@ const (
 // errBusy reports that another large resource is being planned or applied.
 var errBusy = errors.New("another large resource is being planned or applied")
 
-// Heavy lets the operator plan and apply only one large resource at a time, of any kind. A plan takes up to a second of
-// processor time, and hundreds of writes follow. A hundred large resources at once would occupy all workers, and small
-// resources would wait. Heavy decides by the size of the spec and its number of replicas: both are known before the
-// first plan. If another large resource has the turn, enter returns an error at once, so that no worker waits.
+// Heavy lets the operator plan and apply only one large resource at a time, of any kind. The plan of a large resource
+// takes up to a second of processor time, and hundreds of writes follow. A hundred large resources at once would occupy
+// all workers, and small resources would wait. Heavy decides by the size of the spec and its number of replicas: both
+// are known before the first plan. If another large resource has the turn, enter returns an error at once, so that no
+// worker waits.
 type Heavy struct {
 	mu      sync.Mutex
 	sizes   map[heavyKey]size

@@ -96,7 +96,8 @@ type Paced[T client.Object] interface {
 	Turn(resource T) Member
 }
 
-// Pace is the result of a request for a turn. Only Status may store a Pace: a granted turn counts when the status shows it.
+// Pace is the result of a request for a turn. Kind.Status writes a granted turn to the resource's status. The rollout begins only when the
+// status shows the turn.
 type Pace struct {
 	Granted         bool
 	Reason, Message string // why the resource waits

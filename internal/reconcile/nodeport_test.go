@@ -35,12 +35,12 @@ func TestHeldPartKeepsItsNodePort(t *testing.T) {
 		wrote bool
 		want  string
 	}{
-		"it may be changed":          {false, nil, "31001", true, ""},
-		"the owner waits":            {true, nil, "31001", false, keeps},
-		"it waits for another":       {false, []string{"c"}, "31001", false, keeps},
-		"it waits for that part":     {false, []string{"a"}, "31001", true, ""},
-		"it waits for one that does": {false, []string{"d"}, "31001", true, ""},
-		"it is to keep the port":     {false, nil, "31000", false, ""},
+		"the part may be changed":           {false, nil, "31001", true, ""},
+		"the owner waits for a turn":        {true, nil, "31001", false, keeps},
+		"the part waits for a third part":   {false, []string{"c"}, "31001", false, keeps},
+		"the part waits for the other part": {false, []string{"a"}, "31001", true, ""},
+		"the part waits for it indirectly":  {false, []string{"d"}, "31001", true, ""},
+		"the plan keeps the port":           {false, nil, "31000", false, ""},
 	} {
 		wrote := false
 		live := service("b", "31000")

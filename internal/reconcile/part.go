@@ -56,6 +56,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 }
 
 // applyObjects applies the permitted objects of a part, up to the first failure, and stores the live objects in live.
+// settled reports whether none of these objects is being deleted or replaced.
 func (p *pass) applyObjects(ctx context.Context, part *Part, live []*unstructured.Unstructured, may func(i int) bool, seen *PartSeen) (settled bool, err error) {
 	settled = true
 	for i, planned := range part.Objects {

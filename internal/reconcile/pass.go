@@ -113,7 +113,7 @@ func (r *Reconciler[T, O]) maintain(ctx context.Context, resource T, owner objec
 	return failed.retryAfter, nil
 }
 
-// carry plans a resource and applies the plan. A large resource needs a turn for the plan and for its application.
+// carry plans a resource and applies the plan. A large resource has a turn of Heavy during both.
 func (r *Reconciler[T, O]) carry(ctx context.Context, resource T, owner object.Owner, obs *O, seen *Seen[O]) error {
 	leave, err := r.parts.Heavy.enter(r.kind.GVK().Kind, resource)
 	if err != nil {

@@ -29,7 +29,7 @@ func ownedChanged() predicate.Predicate {
 				return true
 			}
 			if before.GetResourceVersion() == after.GetResourceVersion() {
-				return false // an event of a resync; see resynced for DataServices
+				return false // an event of a resync; see resynced for the resources
 			}
 			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
 		},
@@ -55,7 +55,7 @@ func statusOf(resource client.Object) any {
 	return reflect.ValueOf(resource).Elem().FieldByName("Status").Interface()
 }
 
-// resynced passes the periodic events of unchanged DataServices.
+// resynced passes the periodic events of unchanged resources.
 func resynced() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -37,7 +37,7 @@ type actor struct {
 	runs    bool   // servers run, and are maintained if the plan is refused
 	observe func(context.Context) (string, error)
 	step    func(context.Context) error
-	heavy   *Heavy                      // if set, the DataService counts as a large one
+	heavy   *Heavy                      // if set, the DataService is large, and needs a turn of this Heavy
 	note    func(context.Context) error // runs the note; nil if Decide returns no note
 	paused  bool
 	decided *int // if set, counts the calls of Decide
@@ -181,14 +181,14 @@ func TestNotesAreTaken(t *testing.T) {
 		step, note error
 		phase      string
 	}{
-		"plan error":           {plan: &SpecError{Reason: ReasonInvalidSpec, Err: refused}, phase: "Working"},
-		"refused by a policy":  {plan: &RefusedError{Err: apierrors.NewForbidden(schema.GroupResource{}, "store", refused)}, phase: "Working"},
-		"plan and step fail":   {plan: &SpecError{Reason: ReasonInvalidSpec, Err: refused}, step: refused, phase: "StepFailed: refused (step Act)"},
-		"both":                 {phase: "Working"},
-		"the step fails":       {step: refused, phase: "StepFailed: refused (step Act)"},
-		"the note fails":       {note: refused, phase: "StepFailed: refused (step Note)"},
-		"paused":               {paused: true, step: refused, phase: "Working"},
-		"paused, and it fails": {paused: true, note: refused, phase: "StepFailed: refused (step Note)"},
+		"plan error":                 {plan: &SpecError{Reason: ReasonInvalidSpec, Err: refused}, phase: "Working"},
+		"refused by a policy":        {plan: &RefusedError{Err: apierrors.NewForbidden(schema.GroupResource{}, "store", refused)}, phase: "Working"},
+		"plan and step fail":         {plan: &SpecError{Reason: ReasonInvalidSpec, Err: refused}, step: refused, phase: "StepFailed: refused (step Act)"},
+		"step and note succeed":      {phase: "Working"},
+		"the step fails":             {step: refused, phase: "StepFailed: refused (step Act)"},
+		"the note fails":             {note: refused, phase: "StepFailed: refused (step Note)"},
+		"paused":                     {paused: true, step: refused, phase: "Working"},
+		"paused, and the note fails": {paused: true, note: refused, phase: "StepFailed: refused (step Note)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -264,10 +264,10 @@ func TestAStatusThatIsTooLargeIsAnEvent(t *testing.T) {
 		refusal error
 		want    bool
 	}{
-		"etcd":             {apierrors.NewInternalError(errors.New("etcdserver: request is too large")), true},
-		"the client of it": {apierrors.NewInternalError(errors.New("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2129920 vs. 2097152)")), true},
-		"the API server":   {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
-		"another one":      {apierrors.NewInternalError(errors.New("etcdserver: request timed out")), false},
+		"etcd":           {apierrors.NewInternalError(errors.New("etcdserver: request is too large")), true},
+		"etcd's client":  {apierrors.NewInternalError(errors.New("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2129920 vs. 2097152)")), true},
+		"the API server": {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		"another error":  {apierrors.NewInternalError(errors.New("etcdserver: request timed out")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

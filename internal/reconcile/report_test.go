@@ -19,7 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// sink receives the notes of the events that client-go's recorder writes. A counted event has the prefix "again: ".
+// sink receives the notes of the events that client-go's recorder writes. If the recorder only counts an event again,
+// the note has the prefix "again: ".
 type sink chan string
 
 func (s sink) Create(_ context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
@@ -58,7 +59,7 @@ func TestEachNoteIsAnEvent(t *testing.T) {
 	}{
 		"problems of a component":    {summaries: []Summary{problem("status.components[auth]", "a"), problem("status.components[auth]", "b")}, want: []string{"a", "b"}},
 		"problems in the conditions": {summaries: []Summary{problem("status.conditions", "a"), problem("status.conditions", "b")}, want: []string{"a", "b"}},
-		"problems of no field":       {summaries: []Summary{problem("", "a"), problem("", "b")}, want: []string{"a", "b"}},
+		"problems without a field":   {summaries: []Summary{problem("", "a"), problem("", "b")}, want: []string{"a", "b"}},
 		"warnings":                   {summaries: []Summary{warned("a"), warned("a"), warned("a", "b"), {}, warned("b")}, want: []string{"a", "b", "again: b"}},
 		"steps":                      {summaries: []Summary{step("a"), step("b")}, want: []string{"a", "b"}},
 		"writes of an object":        {events: []Event{corrected("a"), corrected("b")}, want: []string{"a", "b"}},

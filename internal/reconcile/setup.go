@@ -97,7 +97,7 @@ func (r *Reconciler[T, O]) toResource(_ context.Context, obj client.Object) []ct
 }
 
 // isConcerned passes events of objects that belong to a resource of this kind. The controller of each kind receives the events of all
-// objects, and ownedChanged takes longer than this predicate.
+// objects. This predicate runs first, because it takes less time than ownedChanged.
 func (r *Reconciler[T, O]) isConcerned() predicate.Predicate {
 	belongs := func(obj client.Object) bool { return object.OwnerOf(r.kind.GVK().GroupKind(), obj).Name != "" }
 	return predicate.Funcs{

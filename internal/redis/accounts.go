@@ -19,12 +19,13 @@ import (
 	"d3os.com/d3os-operator/internal/redis/server"
 )
 
-// readAgain is the minimum time between two reads of a Secret while servers refuse its password.
+// readAgain is the minimum time between two reads of one Secret of a user.
 const readAgain = 10 * time.Second
 
 // accounts caches the passwords of clusters. The operator's cache of objects contains the operator's own Secrets, but
-// no Secrets of users. So a user's Secret is read once, and again only while servers refuse its password. A password
-// stays in use while at least one server accepts it, even if the Secret has changed.
+// no Secrets of users. So a user's Secret is read once. It is read again only while its password is invalid, or while a
+// server refuses the password or does not run. A password stays in use while at least one server accepts it, even if the
+// Secret has changed.
 type accounts struct {
 	client client.Client
 	live   client.Reader
@@ -92,8 +93,8 @@ func (a *accounts) lookAgain(ctx context.Context, rc *redisv1.RedisCluster) (pro
 
 // refused handles servers that refuse the password in use. others reports whether another server accepts that password.
 // If readAgain has passed since the last read of the Secret, refused reads it again. stands reports whether this call
-// has read the Secret and found the password in use, which a new pod would accept. differs reports whether the Secret
-// contains another password, which a new pod would use.
+// has read the Secret, and the Secret still contains the password in use: a new pod would accept it. differs reports
+// whether the Secret contains another password, with which a new pod would start.
 func (a *accounts) refused(ctx context.Context, rc *redisv1.RedisCluster, used server.Access, others bool) (stands, differs bool, err error) {
 	key := client.ObjectKeyFromObject(rc)
 	a.mu.Lock()

@@ -18,15 +18,16 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// keyFormed is set in the data of the record's ConfigMap once the cluster is formed. Pods check the key before they restore a backup.
+// keyFormed is a key in the data of the record's ConfigMap. It is set once the record has nodes. Pods check the key before they restore a
+// backup: from then on, no pod restores one.
 const keyFormed = "formed"
 
 // agents holds two images of the agent: the image for pods that make backups, and the image for members that restore a backup when they
 // start.
 type agents struct{ backup, restore string }
 
-// agents returns the images of the agent for a cluster; empty if the cluster needs no agent. A formed cluster keeps its members' image:
-// each version of the operator has a new agent, and a new agent alone must not replace pods.
+// agents returns the images of the agent for a cluster; empty if the cluster needs no agent. Once the record has nodes, the members keep
+// their image: each version of the operator has a new agent, and a new agent alone must not replace pods.
 func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in reconcile.Inputs) (agents, error) {
 	grows := rc.Spec.Storage.AutoGrow != nil && sharedClaim(&rc.Spec) == ""
 	if rc.Spec.Backup == nil && rc.Spec.RestoreFrom == nil && !grows {
@@ -52,7 +53,7 @@ func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in re
 	return found, nil
 }
 
-// isAnnounced reports whether the record's ConfigMap shows to pods that the cluster was formed.
+// isAnnounced reports whether the record's ConfigMap has keyFormed, so that no pod restores a backup any more.
 func (k *Kind) isAnnounced(ctx context.Context, rc *redisv1.RedisCluster) (bool, error) {
 	kept := object.Empty(object.ConfigMapKind)
 	err := k.client.Get(ctx, client.ObjectKey{Namespace: rc.Namespace, Name: records.Name(rc.Name)}, kept)

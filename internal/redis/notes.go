@@ -78,7 +78,7 @@ func sizeOf(spec *redisv1.RedisClusterSpec) *resource.Quantity {
 	return size
 }
 
-// notes returns further facts about a spec for the user.
+// notes returns the notes about a spec for the user: shards without a replica, and fields that the operator uses as other fields.
 func notes(spec *redisv1.RedisClusterSpec) (notes []string) {
 	shards := wantedShards(spec)
 	switch n := withoutReplica(shards); {

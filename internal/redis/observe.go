@@ -29,11 +29,11 @@ import (
 // container is the name of Redis' container in each pod.
 const container = "redis"
 
-// Observation is the observation of a cluster, as plain data.
+// Observation holds the observed state of a cluster, as plain data.
 type Observation struct {
 	Nodes  []topology.Node
 	Record topology.Record
-	// HostIPs holds the address of each pod's Kubernetes node, and Problems the reason why a pod does not start. Both are by pod.
+	// HostIPs holds the address of each pod's Kubernetes node, and Problems the reason why a pod does not start. The keys are pod names.
 	HostIPs, Problems map[string]string
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSets yet. Until then, it is unknown which
 	// pods are outdated. Lagging is also true if servers have accepted settings that the file for their next start
@@ -49,7 +49,7 @@ type Observation struct {
 	// Password explains why the password in the Secret is invalid. Empty if it is valid.
 	Password string
 
-	// refused is the refusal of the spec, because of which no object was planned; nil if the plan was applied.
+	// refused is the error because of which the spec was refused and no object of the plan was written. It is nil if the plan was applied.
 	refused  *reconcile.SpecError
 	access   server.Access
 	recordAt database.Version
@@ -123,8 +123,8 @@ func (k *Kind) seeClaims(ctx context.Context, rc *redisv1.RedisCluster, obs *Obs
 	return nil
 }
 
-// judgePassword records which servers accept the password. It marks a server as locked if the server refuses the
-// password but would accept it in a new pod.
+// judgePassword records whether servers accept the password. It marks a server as Locked if the server refuses the
+// password, but other servers accept it and the Secret contains it: in a new pod, the server would accept it.
 func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation) error {
 	refuses := func(n topology.Node) bool { return n.Problem == server.NotLetIn }
 	taken := slices.ContainsFunc(obs.Nodes, func(n topology.Node) bool { return n.Reached })
@@ -149,7 +149,8 @@ func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, obs 
 	return nil
 }
 
-// sets returns the StatefulSets of the shards, by ordinal. They are controlled by the resource and not being deleted.
+// sets returns the StatefulSets of the shards, by ordinal. It omits a StatefulSet that the resource does not control or that is being
+// deleted.
 func (k *Kind) sets(ctx context.Context, rc *redisv1.RedisCluster) (map[int]*appsv1.StatefulSet, error) {
 	owner := reconcile.OwnerOf(k, rc)
 	list := object.EmptyList(object.StatefulSetKind)

@@ -82,7 +82,7 @@ func TestNodes(t *testing.T) {
 		return obs
 	}
 	obs := place()
-	assert.Equal(t, len(obs.Nodes), 3+2+2+2, "a pod that the StatefulSet still has, and a shard that is still in the record")
+	assert.Equal(t, len(obs.Nodes), 3+2+2+2, "three pods of the StatefulSet of shard 0, and two pods of each other shard in the record")
 	assert.Assert(t, obs.Nodes[0].WellFor > time.Hour)
 	obs.Nodes[0].WellFor = 0
 	assert.DeepEqual(t, obs.Nodes[0], topology.Node{Pod: "cache-0-0", UID: "cache-0-0", Host: "node", IP: "10.0.0.1", Running: true, Ready: true})
@@ -107,7 +107,7 @@ func (c claims) List(_ context.Context, list client.ObjectList, _ ...client.List
 	return nil
 }
 
-// The status names each claim that is being deleted, because the data would be deleted with the claim's pod.
+// A node is marked if the claim of its pod is being deleted, because its data would be deleted with the pod.
 func TestClaimsThatAreBeingDeleted(t *testing.T) {
 	t.Parallel()
 	rc, set := read(t, "minimal"), testSet(0, 2)
@@ -176,8 +176,8 @@ func TestStuck(t *testing.T) {
 		"it has just ended":                      {redis: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}, restarts: 9},
 		"it ended once":                          {redis: waits("CrashLoopBackOff")},
 		"it ends again and again":                {redis: waits("CrashLoopBackOff"), restarts: 1, want: true},
-		"its image is gone":                      {redis: waits("ImagePullBackOff"), restarts: 1, want: true},
-		"its Secret is gone":                     {redis: waits("CreateContainerConfigError"), want: true},
+		"its image cannot be pulled":             {redis: waits("ImagePullBackOff"), restarts: 1, want: true},
+		"its Secret is missing":                  {redis: waits("CreateContainerConfigError"), want: true},
 		"an init container ends again and again": {redis: waits("PodInitializing"), init: waits("CrashLoopBackOff"), restarts: 3, want: true},
 	} {
 		pod := testPod("cache-0-0", nil)
@@ -227,14 +227,14 @@ func TestPodsAreReadBeforeTheyAreDeleted(t *testing.T) {
 		deleted   []string
 		refused   string
 	}{
-		"its container waits":           {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, []string{"cache-0-0 uid 8"}, ""},
-		"its container has started":     {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, "its container redis has started"},
-		"it need not be one that waits": {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, false, []string{"cache-0-0 uid 9"}, ""},
-		"it is another pod":             {another, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, "has been replaced"},
-		"it is gone":                    {nil, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, ""},
-		"its server was asked":          {nil, topology.Place{Pod: "cache-0-0", UID: "uid", ID: "node"}, false, false, []string{"cache-0-0 uid any"}, ""},
-		"it cannot run":                 {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, true, []string{"cache-0-0 uid 8"}, ""},
-		"it could not run before":       {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, true, nil, "its container redis runs or is being started"},
+		"its container waits":                          {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, []string{"cache-0-0 uid 8"}, ""},
+		"its container has started":                    {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, "its container redis has started"},
+		"its container runs, and the step allows that": {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, false, []string{"cache-0-0 uid 9"}, ""},
+		"it is another pod":                            {another, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, "has been replaced"},
+		"the pod does not exist any more":              {nil, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, ""},
+		"its server answered at the decision":          {nil, topology.Place{Pod: "cache-0-0", UID: "uid", ID: "node"}, false, false, []string{"cache-0-0 uid any"}, ""},
+		"it cannot run":                                {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, true, []string{"cache-0-0 uid 8"}, ""},
+		"its container could not run, and runs now":    {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, true, nil, "its container redis runs or is being started"},
 	} {
 		api := &live{pod: c.now}
 		on := &cluster{Cluster: database.Cluster{Client: api, Live: api}, isNeverUp: c.isNeverUp, isStuck: c.isStuck}

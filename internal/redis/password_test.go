@@ -211,7 +211,7 @@ func TestEditedPassword(t *testing.T) {
 	assert.Equal(t, plan(secret("b2xk")), "old", "the Secret can be corrected")
 	p.prove(rc, "old", true, false)
 	assert.Equal(t, plan(secret("bmV3")), "new", "the servers may accept both passwords")
-	assert.Assert(t, !p.adopt(rc, secret("bmV3")), "it is adopted in place of a password that was not observed")
+	assert.Assert(t, !p.adopt(rc, secret("bmV3")), "a password that servers have accepted is not replaced")
 	p.prove(rc, "new", true, true)
 	assert.Equal(t, plan(secret("bmV3")), "old", "not all servers accept the new password")
 	assert.Equal(t, plan(secret("eHg=")), "xx", "the servers have not refused this password yet")

@@ -118,11 +118,11 @@ func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs)
 	return nil, &reconcile.SpecError{Reason: redisv1.ReasonUnsupportedVersion, Err: errors.New(unsupported(rc.Spec.Version))}
 }
 
-// annotationPods, on a StatefulSet of a parked cluster, is the number of its pods while the cluster is not parked.
+// annotationPods is an annotation of the StatefulSets of a parked cluster. Its value is the number of pods while the cluster is not parked.
 const annotationPods = "redis.middleware.hc.cn/pods"
 
 // livePods returns the number of pods of a shard's StatefulSet, or 0 without one. For a parked cluster it returns the number before
-// the parking: with 0, the shard would be removed if the record is lost.
+// the parking: if it returned 0, the loss of the record would remove the shard.
 func livePods(rc *redisv1.RedisCluster, shard int, in reconcile.Inputs) (int, error) {
 	set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
 	if set == nil || err != nil {

@@ -105,19 +105,19 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 		live     there
 		want     map[string]int64
 	}{
-		"new":               {6, there{}, map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
-		"odd":               {7, there{}, map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
-		"grows":             {8, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
-		"shrinks":           {6, withRecord(t, cache, formed(2, 2, 2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2, "cache-4": 2}},
-		"one was drained":   {6, withSet(withRecord(t, cache, formed(2, 2, 2, 2)), "cache", 4, 2), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
-		"parking":           {0, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
-		"replicas stop":     {0, withRecord(t, cache, topology.Record{Formed: true, Shards: []int{3, 2, 2}, Pods: []int{1, 2, 1}}), map[string]int64{"cache-0": 1, "cache-1": 2, "cache-2": 1}},
-		"parked":            {0, withRecord(t, cache, parked(2, 2, 2)), map[string]int64{"cache-0": 0, "cache-1": 0, "cache-2": 0}},
-		"not yet unparked":  {8, withRecord(t, cache, parked(2, 2, 2)), map[string]int64{"cache-0": 0, "cache-1": 0, "cache-2": 0, "cache-3": 0}},
-		"new and parked":    {0, there{}, map[string]int64{}},
-		"one pod":           {1, there{}, map[string]int64{"cache-0": 1}},
-		"odd to even":       {6, withRecord(t, cache, formed(3, 2, 2)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
-		"the record is new": {6, withRecord(t, cache, topology.Record{}), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"new":                   {6, there{}, map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"odd":                   {7, there{}, map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
+		"grows":                 {8, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"shrinks":               {6, withRecord(t, cache, formed(2, 2, 2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2, "cache-4": 2}},
+		"one shard was drained": {6, withSet(withRecord(t, cache, formed(2, 2, 2, 2)), "cache", 4, 2), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"parking":               {0, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"replicas stop":         {0, withRecord(t, cache, topology.Record{Formed: true, Shards: []int{3, 2, 2}, Pods: []int{1, 2, 1}}), map[string]int64{"cache-0": 1, "cache-1": 2, "cache-2": 1}},
+		"parked":                {0, withRecord(t, cache, parked(2, 2, 2)), map[string]int64{"cache-0": 0, "cache-1": 0, "cache-2": 0}},
+		"not yet unparked":      {8, withRecord(t, cache, parked(2, 2, 2)), map[string]int64{"cache-0": 0, "cache-1": 0, "cache-2": 0, "cache-3": 0}},
+		"new and parked":        {0, there{}, map[string]int64{}},
+		"one pod":               {1, there{}, map[string]int64{"cache-0": 1}},
+		"odd to even":           {6, withRecord(t, cache, formed(3, 2, 2)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
+		"the record is empty":   {6, withRecord(t, cache, topology.Record{}), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
 		"the record is lost": {
 			6, withSet(withSet(withSet(withSet(there{}, "cache", 0, 3), "cache", 1, 2), "cache", 2, 2), "cache", 3, 2),
 			map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-3": 2},
@@ -135,7 +135,7 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 	}
 }
 
-// A parked cluster whose record is lost keeps its recorded form: neither its StatefulSets nor their claims are removed.
+// A parked cluster whose record is lost keeps the shards that the record had: neither StatefulSets nor their claims are removed.
 func TestAParkedClusterWithoutARecordKeepsItsShards(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")

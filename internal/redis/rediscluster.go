@@ -54,11 +54,11 @@ var (
 
 // Images holds values of the operator's configuration: images, and the namespace of the operator's pods.
 type Images struct {
-	// Redis replaces the default image of Redis; empty for the chart's.
+	// Redis is the image of Redis for a spec that names none. If it is empty, the default image is used (DefaultImages).
 	Redis string
 	// Agent is the operator's own image, which contains the agent. Without it no backup is made or restored.
 	Agent string
-	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's.
+	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's default.
 	Namespace string
 }
 
@@ -94,7 +94,8 @@ func (k *Kind) Plan(rc *redisv1.RedisCluster, in reconcile.Inputs, _ *Observatio
 	return k.planner.plan(rc, reconcile.OwnerOf(k, rc), in)
 }
 
-// Maintain keeps the repair of the servers going while the spec is refused, if the cluster has a StatefulSet.
+// Maintain stores the refusal of the spec in the observation, and reports whether the cluster has a StatefulSet. If so, the operator
+// continues to repair its servers.
 func (k *Kind) Maintain(rc *redisv1.RedisCluster, in reconcile.Inputs, refusal *reconcile.SpecError, obs *Observation) (bool, error) {
 	record, err := records.Planned(in, reconcile.OwnerOf(k, rc))
 	if err != nil {

@@ -22,7 +22,7 @@ var startOnly = map[string]bool{
 
 const settingNodeTimeout = "cluster-node-timeout"
 
-// settings are the settings of spec.config, by the way in which they reach a server.
+// settings holds the settings of spec.config, separated by the time at which a server gets them.
 type settings struct {
 	live  map[string]string // settings to apply by CONFIG SET
 	start map[string]string // settings to apply by a restart

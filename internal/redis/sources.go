@@ -29,7 +29,7 @@ type sources struct {
 }
 
 type source struct {
-	of      string // ConfigMap and UIDs of pods
+	of      string // name of the ConfigMap and UIDs of the pods
 	missing bool
 }
 

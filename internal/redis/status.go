@@ -199,7 +199,7 @@ func (v *view) deleting() string {
 	return "being deleted, and the data with it (spec.finalizers: foreground)"
 }
 
-// waiting returns the reason why no step can be taken.
+// waiting returns the reason, in one word, why no step can be taken.
 func (v *view) waiting() string {
 	model := v.decided.Model
 	switch {
@@ -223,7 +223,7 @@ func (v *view) waiting() string {
 	return redisv1.ReasonWorking
 }
 
-// waitsFor describes why no step can be taken.
+// waitsFor returns the message that explains why no step can be taken.
 func (v *view) waitsFor() string {
 	wait := ""
 	if len(v.seen.Decision.Steps) > 0 {
@@ -268,7 +268,7 @@ func (v *view) refusing() string {
 	return strings.Join(all, "; ")
 }
 
-// kept names the pod whose volume has the most former files. The sizes were measured when the servers started.
+// kept returns a note that names the pod whose volume has the most former files. The sizes were measured when the servers started.
 func (v *view) kept() []string {
 	var kept []database.Kept
 	for i := range v.observed.Nodes {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// part is the value of the name label on all objects of a RedisCluster, which has only one part. A platform of the
-	// same name may have a service named redis. That service does not select these pods, because the name of a service
-	// has no dot.
+	// part is the value of the name label on all objects of a RedisCluster, which has only one part. The dot keeps it
+	// distinct: a platform with the name of the RedisCluster may have a service named redis, and no service's name has a
+	// dot. So the Service of that service does not select these pods.
 	part = "redis.cluster"
 	// chart is the chart of a RedisCluster.
 	chart = "rediscluster"
@@ -105,11 +105,11 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 	return database.Plain(v)
 }
 
-// heaviestPods bounds the bytes of the pods of all shards in the spec: a plan has a StatefulSet for each shard, and merges spec.podTemplate
-// into each of them. Up to fewShards, the bound on a resource's size is enough.
+// heaviestPods limits the bytes of spec.pod and spec.podTemplate, times the number of shards: a plan has a StatefulSet for each shard, and
+// merges spec.podTemplate into each of them. Up to fewShards shards, the API server's limit on the size of a resource is enough.
 const heaviestPods, fewShards = 512 << 10, 3
 
-// checkPods refuses a description of pods that is too large for the number of shards.
+// checkPods returns an error if spec.pod and spec.podTemplate are too large for the number of shards.
 func checkPods(spec *redisv1.RedisClusterSpec, shards int) error {
 	data, err := json.Marshal(struct {
 		Pod      []redisv1.Pod

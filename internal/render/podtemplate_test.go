@@ -133,12 +133,12 @@ func TestUnknownFields(t *testing.T) {
 		given         object
 		field, reason string
 	}{
-		"a letter too few":      {object{"terminationGracePeriodSecond": 1}, "spec.terminationGracePeriodSecond", unknown + "; did you mean 'terminationGracePeriodSeconds'?"},
-		"upper case":            {object{"Hostname": "a"}, "spec.Hostname", unknown + "; did you mean 'hostname'?"},
-		"the beginning":         {object{"tolera": "a"}, "spec.tolera", unknown + "; did you mean 'tolerations'?"},
-		"below a list":          {object{"containers": []object{{"imagePullPolice": "a"}}}, "spec.containers[0].imagePullPolice", unknown + "; did you mean 'imagePullPolicy'?"},
-		"below what is in line": {object{"volumes": []object{{"emptydirs": object{}}}}, "spec.volumes[0].emptydirs", unknown + "; did you mean 'emptyDir'?"},
-		"like none":             {object{"colour": "a"}, "spec.colour", unknown},
+		"a missing letter":       {object{"terminationGracePeriodSecond": 1}, "spec.terminationGracePeriodSecond", unknown + "; did you mean 'terminationGracePeriodSeconds'?"},
+		"upper case":             {object{"Hostname": "a"}, "spec.Hostname", unknown + "; did you mean 'hostname'?"},
+		"a prefix":               {object{"tolera": "a"}, "spec.tolera", unknown + "; did you mean 'tolerations'?"},
+		"below a list":           {object{"containers": []object{{"imagePullPolice": "a"}}}, "spec.containers[0].imagePullPolice", unknown + "; did you mean 'imagePullPolicy'?"},
+		"below an inlined field": {object{"volumes": []object{{"emptydirs": object{}}}}, "spec.volumes[0].emptydirs", unknown + "; did you mean 'emptyDir'?"},
+		"no similar name":        {object{"colour": "a"}, "spec.colour", unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,20 +46,20 @@ func TestRenderRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ template, want string }{
 		"a hook":           {configMap + "  annotations: {helm.sh/hook: pre-install}\n", "ConfigMap a is a Helm hook, which this engine does not run"},
-		"a test":           {configMap + "  annotations: {helm.sh/hook: test}\n", "ConfigMap a is a Helm hook"},
+		"a test hook":      {configMap + "  annotations: {helm.sh/hook: test}\n", "ConfigMap a is a Helm hook"},
 		"an unknown field": {configMap + "content: {}\n", `ConfigMap: error unmarshaling JSON: while decoding JSON: json: unknown field "content"`},
 		"an unknown field deep inside": {
 			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a, imagePullPolice: Always}]}}}\n",
 			`Deployment: error unmarshaling JSON: while decoding JSON: json: unknown field "imagePullPolice"`,
 		},
-		"a field twice":     {configMap + "data: {a: b}\ndata: {c: d}\n", `key "data" already set in map`},
-		"an unknown kind":   {"apiVersion: v1\nkind: Nonsense\nmetadata: {name: a}\n", "the operator does not know /v1, Kind=Nonsense"},
-		"no kind":           {"apiVersion: v1\nmetadata: {name: a}\n", "the operator does not know /v1, Kind="},
-		"no YAML":           {configMap + "data: [\n", "parse templates/all.yaml of chart small"},
-		"a missing value":   {configMap + "data: {a: {{ .Values.missing.deeper }}}\n", `map has no entry for key "missing"`},
-		"a value of no key": {configMap + "data: {a: {{ .Values.missing }}}\n", `map has no entry for key "missing"`},
-		"a wrong type":      {configMap + "data: [a]\n", "cannot unmarshal array"},
-		"a broken template": {"{{ if }}", "missing value for if"},
+		"a repeated field":        {configMap + "data: {a: b}\ndata: {c: d}\n", `key "data" already set in map`},
+		"an unknown kind":         {"apiVersion: v1\nkind: Nonsense\nmetadata: {name: a}\n", "the operator does not know /v1, Kind=Nonsense"},
+		"no kind":                 {"apiVersion: v1\nmetadata: {name: a}\n", "the operator does not know /v1, Kind="},
+		"invalid YAML":            {configMap + "data: [\n", "parse templates/all.yaml of chart small"},
+		"a missing value":         {configMap + "data: {a: {{ .Values.missing.deeper }}}\n", `map has no entry for key "missing"`},
+		"a value that is not set": {configMap + "data: {a: {{ .Values.missing }}}\n", `map has no entry for key "missing"`},
+		"a wrong type":            {configMap + "data: [a]\n", "cannot unmarshal array"},
+		"a broken template":       {"{{ if }}", "missing value for if"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,10 +75,10 @@ func TestRenderReads(t *testing.T) {
 		template string
 		want     []string
 	}{
-		"nothing":         {"", nil},
-		"comments":        {"# nothing\n---\n# to see\n", nil},
-		"several":         {"---\n" + configMap + "---\n# comment\n" + configMap + "---\n\n---\n", []string{"ConfigMap/a", "ConfigMap/a"}},
-		"what is omitted": {"{{ if .Values.more }}" + configMap + "{{ end }}", nil},
+		"nothing":           {"", nil},
+		"comments":          {"# nothing\n---\n# to see\n", nil},
+		"several":           {"---\n" + configMap + "---\n# comment\n" + configMap + "---\n\n---\n", []string{"ConfigMap/a", "ConfigMap/a"}},
+		"an omitted object": {"{{ if .Values.more }}" + configMap + "{{ end }}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -112,7 +112,7 @@ func pauseOf(next func(time.Time) time.Time) time.Duration {
 			break
 		}
 		if run.Sub(last) > day {
-			// The previous run is the earliest time whose next run is this one.
+			// The run before this one is the earliest time t for which next(t) is this run.
 			seconds := sort.Search(int(skip/time.Second), func(i int) bool { return !next(last.Add(time.Duration(i) * time.Second)).Before(run) })
 			pause = max(pause, run.Sub(last.Add(time.Duration(seconds)*time.Second)))
 		}

@@ -266,21 +266,21 @@ func TestInProgress(t *testing.T) {
 		ds   dsv1.DataService
 		want bool
 	}{
-		"at rest":                         {dataService("a", dsv1.ConditionReady), false},
-		"not ready, but nothing to do":    {dataService("a"), false},
-		"progressing":                     {progressing, true},
-		"scaling":                         {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseScaling }), false},
-		"updating":                        {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseUpdating }), true},
-		"not looked at":                   {unseen, true},
-		"new":                             {with(unseen, func(ds *dsv1.DataService) { ds.Status = dsv1.DataServiceStatus{} }), true},
-		"stuck":                           {dataService("a", dsv1.ConditionProgressing, dsv1.ConditionDegraded), false},
-		"cannot be carried out":           {dataService("a", dsv1.ConditionStalled, dsv1.ConditionDegraded), false},
-		"changed again while stuck":       {with(unseen, func(ds *dsv1.DataService) { ds.Status = dataService("a", dsv1.ConditionDegraded).Status }), true},
-		"paused":                          {dataService("a", dsv1.ConditionPaused), false},
-		"paused in the middle of it":      {with(progressing, func(ds *dsv1.DataService) { ds.Spec.Paused = true }), false},
-		"paused before it was looked at":  {with(unseen, func(ds *dsv1.DataService) { ds.Spec.Paused = true }), false},
-		"deleted in the middle of it":     {with(progressing, func(ds *dsv1.DataService) { ds.DeletionTimestamp = &metav1.Time{} }), false},
-		"deleted before it was looked at": {with(unseen, func(ds *dsv1.DataService) { ds.DeletionTimestamp = &metav1.Time{} }), false},
+		"ready":                            {dataService("a", dsv1.ConditionReady), false},
+		"neither ready nor progressing":    {dataService("a"), false},
+		"progressing":                      {progressing, true},
+		"scaling":                          {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseScaling }), false},
+		"updating":                         {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseUpdating }), true},
+		"not reconciled yet":               {unseen, true},
+		"new":                              {with(unseen, func(ds *dsv1.DataService) { ds.Status = dsv1.DataServiceStatus{} }), true},
+		"progressing, but Degraded":        {dataService("a", dsv1.ConditionProgressing, dsv1.ConditionDegraded), false},
+		"stalled and Degraded":             {dataService("a", dsv1.ConditionStalled, dsv1.ConditionDegraded), false},
+		"changed again while Degraded":     {with(unseen, func(ds *dsv1.DataService) { ds.Status = dataService("a", dsv1.ConditionDegraded).Status }), true},
+		"paused":                           {dataService("a", dsv1.ConditionPaused), false},
+		"paused during a rollout":          {with(progressing, func(ds *dsv1.DataService) { ds.Spec.Paused = true }), false},
+		"paused before it was reconciled":  {with(unseen, func(ds *dsv1.DataService) { ds.Spec.Paused = true }), false},
+		"deleted during a rollout":         {with(progressing, func(ds *dsv1.DataService) { ds.DeletionTimestamp = &metav1.Time{} }), false},
+		"deleted before it was reconciled": {with(unseen, func(ds *dsv1.DataService) { ds.DeletionTimestamp = &metav1.Time{} }), false},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, inProgress(&c.ds), c.want) })
 	}

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admit processes a DataService by the CRD like the API server: pruning, defaults, validation, and CEL rules. It needs no API
-// server.
+// Package admit applies the CRD of DataService to a resource as the API server does: pruning, defaults, validation, and CEL rules. It needs
+// no API server.
 package admit
 
 import (
@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Admitter processes a DataService in the place of the API server. It is not safe for concurrent use.
+// Admitter prunes, defaults and validates a DataService as the API server does. It is not safe for concurrent use.
 type Admitter struct {
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator

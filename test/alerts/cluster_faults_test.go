@@ -45,7 +45,7 @@ func clusterFaults(kind, set, container string, paused fields, create func(w *wo
 			w.ended(namespace, label, time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
 			create(w, namespace, daily(fields{}))
 		},
-		kind + "Stuck":       nothing, // pods without a server
+		kind + "Stuck":       nothing, // no server runs in the pods
 		kind + "NotObserved": nothing, // see refuseStatus
 		kind + "Paused":      func(w *world, namespace string) { create(w, namespace, paused) },
 		kind + "Contested": func(w *world, namespace string) {

@@ -44,7 +44,7 @@ func service(image string, more ...fields) fields {
 	return fields{"additionalServices": []any{one}}
 }
 
-// service creates a DataService, which need not become ready.
+// service creates a DataService, and does not wait until it is ready.
 func (w *world) service(namespace string, spec fields) {
 	w.Helper()
 	w.create("d3os-product.com.d3os/v1", "DataService", namespace, spec)
@@ -74,7 +74,7 @@ func (w *world) patch(ctx context.Context, version, kind, namespace, name, chang
 	return suite.API.Patch(ctx, object, client.RawPatch("application/merge-patch+json", text))
 }
 
-// becomes waits for a phase of a resource in the metrics.
+// becomes waits until the metrics show that a resource is in a phase.
 func (w *world) becomes(kind, namespace, phase string) {
 	w.Helper()
 	w.until("it is "+phase, func() error { return w.has(fmt.Sprintf(`%s_phase{namespace=%q, phase=%q}`, kind, namespace, phase)) })
@@ -246,7 +246,7 @@ func loseSlots(w *world, namespace string) {
 	}
 }
 
-// refuseStatus makes the API server refuse the status of resources in namespaces with the label refuse=status.
+// refuseStatus makes the API server refuse writes of the status in namespaces with the label refuse=status.
 func refuseStatus(w *world) {
 	w.Helper()
 	const text = `

@@ -29,8 +29,8 @@ import (
 )
 
 // Normal operation raises no alert: a platform is created, changed, scaled and healed, and the operator is killed and upgraded. ALERTS=full
-// runs for an hour, with durations of alerts that are closer to real ones. The durations exceed that of the Lease, because another replica
-// replaces a crashed leader only within that time.
+// runs for an hour, with durations of alerts that are closer to real ones. Each duration exceeds that of the Lease: after a crash of the
+// leader, another replica leads only when the Lease has expired.
 func TestNormalLife(t *testing.T) {
 	shorten, lasts := 6, 90*time.Second
 	if os.Getenv("ALERTS") == "full" {

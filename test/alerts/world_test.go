@@ -52,7 +52,7 @@ type replica struct {
 	name, address string // name of the replica, and address of its metrics
 }
 
-// settings are the settings of the ServiceMonitor in Prometheus' configuration.
+// settings is the format of Prometheus' configuration. The first job has the settings of the ServiceMonitor.
 const settings = `
 global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}
 rule_files: [rules.yaml]

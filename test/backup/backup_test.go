@@ -63,7 +63,7 @@ func (s *scene) start() *stage.Operator {
 	return s.through(fault.New())
 }
 
-// through starts an operator whose requests pass through a process with faults.
+// through starts an operator that sends its requests through p, which can inject faults.
 func (s *scene) through(p *fault.Process) *stage.Operator {
 	s.Helper()
 	return s.Start(func(config *rest.Config, options *manager.Options) {
@@ -163,8 +163,8 @@ func TestABackupOnDemand(t *testing.T) {
 	}
 }
 
-// The status shows the agent's error message, after only one attempt if a second attempt cannot succeed. The message stays when the
-// Job is deleted, and when the operator is replaced.
+// The status shows the agent's error message. The Job makes only one attempt if a second attempt cannot succeed. The message stays when
+// the Job is deleted, and when the operator is replaced.
 func TestAFailureSaysWhy(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -184,17 +184,17 @@ func TestAFailureSaysWhy(t *testing.T) {
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*batchv1.Job](s.Journal, name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	op.Stop()
 	s.start()
-	s.back("last") // the new operator reconciles it after the others
+	s.back("last") // the new operator reconciles this backup after the others
 	s.has("last", backupv1.PhaseFailed, "AccessDenied")
 	if again := s.has(name, backupv1.PhaseFailed, "AccessDenied"); again.ResourceVersion != b.ResourceVersion {
-		t.Errorf("it was written again: %+v", again.Status)
+		t.Errorf("the status was written again: %+v", again.Status)
 	}
 	if runs := s.runs(); len(runs) != 3 {
 		t.Errorf("runs %v", runs)
 	}
 }
 
-// The Job of another owner does not count as the backup's Job.
+// A Job of another owner does not count as the backup's Job.
 func TestAnothersJob(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -77,7 +77,8 @@ func (s *realScene) isReal() *backupv1.DataBackup {
 // copied is the name of the DataService that is restored from a backup.
 const copied = "clone"
 
-// clone creates a DataService whose database, copy, is restored from a backup of the store. It returns the number and the sum of its rows.
+// clone creates a DataService with a database named copy, which is restored from a backup in the store. It returns the number and the sum of
+// the database's rows.
 func (s *realScene) clone(from fields) string {
 	s.Helper()
 	restore := fields{"destination": fields{"claim": fields{"name": store}}}
@@ -141,7 +142,7 @@ func TestARealBackup(t *testing.T) {
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
 }
 
-// born creates a new DataService from the store. If its volume loses the data later, the operator does not restore the data again.
+// born creates a new DataService from a backup in the store. If its volume then loses the data, the operator does not restore it again.
 func (s *realScene) born(id, want string) {
 	s.Helper()
 	if got := s.clone(fields{"backup": id, "toTime": "latest"}); got != want {
@@ -160,7 +161,8 @@ func (s *realScene) born(id, want string) {
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, copied)))
 }
 
-// everyMoment restores later commits from the archive, and checks the restore by a Job. It returns the number and the sum of the rows.
+// everyMoment restores commits after the backup from the archive, and runs the Job that checks backups. It returns the number and the sum of
+// the rows.
 func (s *realScene) everyMoment(id string) string {
 	s.Helper()
 	ds := s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
@@ -274,7 +276,7 @@ func (s *realScene) addressOf(database string) string {
 // servers matches the address of a database in an argument.
 var servers = regexp.MustCompile(`--server=([a-z0-9-]+):3306`)
 
-// resolve replaces the name of the database by the address of its pod, and waits for the pod: there is no DNS.
+// resolve waits for the database's pod, and replaces the database's name in an argument by the pod's address. The emulator has no DNS.
 func (s *realScene) resolve(_ *corev1.Pod, text string) string {
 	name := servers.FindStringSubmatch(text)
 	if name == nil {

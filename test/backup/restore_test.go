@@ -75,7 +75,7 @@ func TestARehearsal(t *testing.T) {
 	}
 	if l := status.Loses; l == nil || l.Transactions == nil || *l.Transactions != 12 ||
 		l.Summary != "12 transactions since 2026-01-02T15:30:01Z, and what was committed since 2026-01-02T16:00:00Z" {
-		t.Errorf("it loses %+v", l)
+		t.Errorf("the loss is %+v", l)
 	}
 	if got := s.left("rehearsal-restore"); got != "latest 2026-01-02T15:30:00Z" {
 		t.Errorf("restored: %q", got)

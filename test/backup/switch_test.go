@@ -143,7 +143,7 @@ func archived(database string, more fields) *unstructured.Unstructured {
 	}}
 }
 
-// hold prevents the deletion of a pod by finalizers; without finalizers it permits the deletion.
+// hold sets the finalizers of a pod, so that a deleted pod remains. Without arguments, hold removes all finalizers.
 func (s *realScene) hold(name string, finalizers ...string) {
 	s.Helper()
 	pod := &corev1.Pod{}

@@ -102,18 +102,18 @@ func TestEndpoints(t *testing.T) {
 		token string
 		codes []int
 	}{
-		"nobody": {"", []int{http.StatusUnauthorized, http.StatusForbidden}},
+		"a client without a token": {"", []int{http.StatusUnauthorized, http.StatusForbidden}},
 		// controller-runtime does not distinguish a wrong token from a token that it cannot check
-		"a liar":     {"no.such.token", []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError}},
-		"a stranger": {stranger, []int{http.StatusForbidden}},
-		"a reader":   {reader, []int{http.StatusOK}},
+		"a client with a wrong token": {"no.such.token", []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError}},
+		"a client without the right":  {stranger, []int{http.StatusForbidden}},
+		"a reader":                    {reader, []int{http.StatusOK}},
 	} {
 		const series = `dataservice_phase{dataservice="dataservice-sample",namespace="`
 		err := e.Within(patience, func() error { // the authorizer reads new roles by a watch, so the first requests may fail
 			code, body := fetch(t, "https://"+metrics+"/metrics", c.token)
 			has := strings.Contains(body, series+e.Namespace+`",phase="Running"} 1`)
 			if has && who != "a reader" {
-				t.Errorf("%s sees the metrics", who)
+				t.Errorf("%s gets the metrics", who)
 			}
 			return stage.Unless(slices.Contains(c.codes, code) && has == (who == "a reader"), fmt.Sprint(code, body))
 		})
@@ -123,7 +123,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address of this machine that no other process uses, because its host belongs to this process.
+// freeAddress returns an address that no other process uses: the IP address is in a network that this process has claimed.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	network, err := ownNetwork()

@@ -111,7 +111,7 @@ func readsOfOthers(reads, writes []harness.Sent) []harness.Sent {
 	})
 }
 
-// runs reports whether all pods of a component have an image.
+// runs reports whether all pods of a component run an image.
 func (e *env) runs(component, image string) bool {
 	pods := e.pods(component)
 	for _, p := range pods {

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// second returns another DataService, whose objects have a prefix.
+// second returns another DataService. The names of its components begin with prefix.
 func second(prefix string) *unstructured.Unstructured {
 	names := fields{}
 	for _, component := range []string{"mysql", "uuc", "eureka", "auth", "proxy", "web"} {
@@ -31,8 +31,8 @@ func second(prefix string) *unstructured.Unstructured {
 	return ds
 }
 
-// If the objects of a DataService would have names that another DataService uses, the operator leaves the existing objects unchanged, and
-// the status reports the conflict. Two DataServices fit in one namespace if their components have different names.
+// If a DataService needs names of objects that another DataService already uses, the operator leaves the existing objects unchanged, and the
+// status reports the conflict. Two DataServices fit in one namespace if their components have different names.
 func TestTwoInOneNamespace(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()

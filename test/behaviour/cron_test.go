@@ -110,8 +110,8 @@ func (e *env) runsEverySecond(file string, seconds int) {
 }
 
 // An operator with a newer image of the agent starts. The pods of a cron job and the pod that checks an external mysql
-// keep the former image until another field of these pods changes. If the operator does not know the agent's image, a cron
-// job keeps the former image even after such a change. The operator creates a Deployment for a schedule with seconds, and
+// keep the former image until another field of these pods changes. If the agent's image is not configured, a cron job
+// keeps the former image even after such a change. The operator creates a Deployment for a schedule with seconds, and
 // a CronJob for any other schedule.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)

@@ -86,7 +86,7 @@ func (e *env) heals(h harm, mark int) {
 	})
 }
 
-// declared returns an object without its identity and the fields that controllers add.
+// declared returns an object without its name, UID and status, and without the fields that controllers add.
 func declared(object client.Object) string {
 	if object == nil {
 		return "(missing)"

@@ -93,7 +93,7 @@ func TestBornHibernated(t *testing.T) {
 	name := e.Create(small(fields{"hibernate": true}))
 	e.hibernated(name)
 	if slices.ContainsFunc(e.InOrder(0), func(c harness.Change) bool { return strings.HasPrefix(c.ID, "Pod/") }) {
-		t.Error("it had pods")
+		t.Error("the hibernated platform had pods")
 	}
 	e.ChangeReady(name, fields{"hibernate": false})
 }
@@ -141,7 +141,7 @@ func (e *env) changedSince(before map[string]types.UID) (changed []client.Object
 		}
 	}
 	if left > 0 {
-		e.Errorf("%d objects are gone", left)
+		e.Errorf("%d objects were deleted", left)
 	}
 	return changed
 }

@@ -71,7 +71,7 @@ const (
 // env is a namespace with the functions by which a test acts and observes.
 type env struct{ *stage.Stage }
 
-// parallel gives a test a namespace while other tests run.
+// parallel lets other tests run at the same time, and gives the test a namespace.
 func parallel(t *testing.T) *env {
 	t.Parallel()
 	return alone(t)
@@ -148,8 +148,8 @@ func (e *env) made() []client.Object {
 	})
 }
 
-// versions returns a value for each object that changes with every write: the generation for workloads, whose status other controllers
-// write, and the resource version for all others.
+// versions returns, for each object, a value that shows a write: the generation of a workload, because other controllers write its status,
+// and the resource version of any other object.
 func versions(objects ...client.Object) map[string]any {
 	found := map[string]any{}
 	for _, object := range objects {

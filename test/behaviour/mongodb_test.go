@@ -36,7 +36,7 @@ const (
 // The component of spec.mongodb waits until MongoDB's operator runs, and until that operator reports the
 // latest spec as ready. Components that depend on mongodb start after mongodb is ready.
 func TestMongoDB(t *testing.T) {
-	e := alone(t) // the test creates and deletes the CRD, and each operator that has watched the CRD detects this
+	e := alone(t) // the test creates and deletes the CRD, which would disturb the operators of other tests
 	e.Start()
 	reports := fields{"name": "reports", "image": "registry.example/reports:v1", "port": 8080, "dependsOn": []string{mongodb}}
 	name := e.Create(small(fields{mongodb: fields{}, "additionalServices": []any{reports}}))

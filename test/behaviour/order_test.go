@@ -139,7 +139,7 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 				last := e.settledBefore(goes, mark, generations)
 				for _, workload := range test.settled {
 					if !last[workload] {
-						t.Errorf("%s went before %s was settled: %v", goes, workload, last)
+						t.Errorf("%s was deleted before %s was settled: %v", goes, workload, last)
 					}
 				}
 			}
@@ -187,14 +187,14 @@ func TestNodePortsMoveBetweenComponents(t *testing.T) {
 		change fields
 	}{
 		{"to an earlier component", ports(31957, 0, 0)},
-		{"three in a row", ports(31958, 31957, 0)},
-		{"round", ports(31957, 31956, 31958)},
-		{"round again", ports(31956, 31958, 31957)},
-		{"two exchanged", ports(31956, 31957, 31958)},
-		{"to an earlier component, in order", sequential(ports(31958, 31957, 0))},
-		{"two exchanged, in order", ports(31957, 31958, 0)},
-		{"a component of any node port gives its own up", with("eureka", fields{"serviceType": "NodePort"}, ports(0, 31957, 0))},
-		{"a component that goes gives it up", fields{"eureka": fields{"nodePort": 31957}, "auth": nil}},
+		{"to a later component, and the earlier one gets a new port", ports(31958, 31957, 0)},
+		{"along a chain of three components", ports(31957, 31956, 31958)},
+		{"in a cycle of three components", ports(31956, 31958, 31957)},
+		{"two components exchange their ports", ports(31956, 31957, 31958)},
+		{"to an earlier component, with a sequential rollout", sequential(ports(31958, 31957, 0))},
+		{"two components exchange their ports, with a sequential rollout", ports(31957, 31958, 0)},
+		{"from a component that keeps any node port", with("eureka", fields{"serviceType": "NodePort"}, ports(0, 31957, 0))},
+		{"from a component that is removed", fields{"eureka": fields{"nodePort": 31957}, "auth": nil}},
 	} {
 		e.ChangeReady(name, c.change)
 		for component, want := range c.change {

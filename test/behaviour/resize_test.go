@@ -75,7 +75,7 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 	e.passes(name)
 	for _, sent := range op.Since(mark, harness.Sent.WritesObject) {
 		if sent.Resource == "persistentvolumeclaims" {
-			t.Errorf("the refused size is asked for again: %s", sent)
+			t.Errorf("the refused size is requested again: %s", sent)
 		}
 	}
 	if n := e.eventCount("VolumeNotResized"); n != 1 {

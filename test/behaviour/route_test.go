@@ -18,7 +18,7 @@ import (
 )
 
 // A service with an httpRoute becomes ready without the CRDs of the Gateway API, and gets its route once the CRDs exist. The operator
-// restores the route like any other object, and removes the route with its field.
+// restores the route like any other object, and deletes it when httpRoute is removed.
 func TestHTTPRoute(t *testing.T) {
 	e := parallel(t)
 	e.Start()

@@ -181,8 +181,8 @@ func TestThreatForeignSecrets(t *testing.T) {
 	e.equal("labels of the Secrets that the operator asked for", labels(), []string{its})
 }
 
-// T7. Pod Security of the namespace judges the pods of a resource as it would judge its author's pods: the platform starts under
-// "restricted", and a pod that breaks its rules is not created.
+// T7. Pod Security of the namespace applies to the pods of a resource as to pods that its author creates: the platform starts under
+// "restricted", and a pod that violates this level is not created.
 func TestThreatPrivilegedPods(t *testing.T) {
 	e := parallel(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}

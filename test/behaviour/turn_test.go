@@ -49,7 +49,7 @@ func TestMaxRollouts(t *testing.T) {
 	}
 	op.Stop()
 
-	t.Log("a version that is well, whose operator is replaced in the middle")
+	t.Log("a version whose pods become ready; another operator continues its rollout")
 	mark := e.Mark()
 	op = e.Start(charts("v2", 2))
 	e.Until("some are changed", func() error { return e.changed("v2", platforms/5) })
@@ -62,7 +62,7 @@ func TestMaxRollouts(t *testing.T) {
 	e.twoAtOnce(mark)
 	op.Stop()
 
-	t.Log("a version that does not come up")
+	t.Log("a version whose pods do not start")
 	mark = e.Mark()
 	op = e.Start(charts("does-not-exist", 2))
 	e.Until("it has stopped", func() error { return e.turns(2, platforms-2) })
@@ -89,7 +89,7 @@ func TestMaxRollouts(t *testing.T) {
 	}
 	op.Stop()
 
-	t.Log("the next version mends it")
+	t.Log("the next version replaces it")
 	mark = e.Mark()
 	e.Start(charts("v4", 2))
 	e.inTurns("it goes on", func() error { return e.changed("v4", platforms/5) })

@@ -59,7 +59,7 @@ var databases = [][]database{
 	{{"StatefulSet", "Delete"}, {"DaemonSet", "Delete"}, {"StatefulSet", "Delete"}},
 }
 
-// inGate is the number of the first entries of databases that make test runs.
+// inGate limits make test to the first entries of databases.
 const inGate = 4
 
 // The volume and the passwords stay the same through all changes of the database's kind and retention. They are
@@ -240,6 +240,6 @@ func TestMembersStayMembers(t *testing.T) {
 	e.ChangeReady(name, fields{"mysql": fields{"name": "another"}})
 	e.Until("the MySQLCluster goes", func() error { return stage.Unless(child() == nil, "it is there") })
 	if e.Object("Secret/"+credentials) == nil {
-		t.Error("the passwords are gone")
+		t.Error("the Secret with the passwords was deleted")
 	}
 }

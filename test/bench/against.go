@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Bounds of the ratios of this build to the other one.
+// Bounds of the ratios of this build's numbers to those of the other build.
 const (
 	memoryRatio = 0.5
 	cpuRatio    = 0.6

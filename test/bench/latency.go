@@ -31,7 +31,7 @@ const (
 	victim = "auth"
 )
 
-// latency measures how fast the operator reacts.
+// latency measures the operator's reaction times for one DataService.
 type latency struct{}
 
 func (l latency) run(ctx context.Context, b *bench) error {

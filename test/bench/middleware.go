@@ -191,7 +191,7 @@ func (f *redisFleet) awaitRedis(ctx context.Context, clusters ...*redisv1.RedisC
 	})
 }
 
-// hang suspends all servers of one cluster (SIGSTOP). It measures how long changes of the other clusters and of DataServices take.
+// hang suspends all servers of one cluster (SIGSTOP). It measures the duration of changes of the other clusters and of DataServices.
 func (middleware) hang(ctx context.Context, f *redisFleet) error {
 	first := f.all[0].Name
 	for shard := range redisPods / 2 {

@@ -32,8 +32,8 @@ const (
 	templateBytes = 3300
 )
 
-// tenants measures how fast a small DataService heals while the operator plans large RedisClusters of other users. The pods of the
-// RedisClusters are never scheduled: the section measures the operator, and not the scheduler.
+// tenants measures the time in which the operator restores the Service of a small DataService while it plans large RedisClusters of other
+// users. The pods of the RedisClusters are never scheduled: the section measures the operator, and not the scheduler.
 type tenants struct{}
 
 func (s tenants) run(ctx context.Context, b *bench) error {

@@ -195,8 +195,8 @@ func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 	assert.Equal(t, strings.Count(string(mustRead(t, "config/admission/authors.yaml")), ":"+chartNamespace+":"), 1)
 }
 
-// Prometheus reads the metrics with a token of an account that may read them. A Secret holds the token. OpenShift refuses a monitor that
-// names files of Prometheus.
+// Prometheus reads the metrics with a token of an account that may read them. A Secret holds the token. OpenShift refuses a ServiceMonitor
+// that names files in Prometheus' container.
 func TestPrometheusMayReadMetrics(t *testing.T) {
 	t.Parallel()
 	const namespace = "elsewhere"

@@ -124,7 +124,7 @@ type review struct {
 	Why     string `json:"why"`
 }
 
-// setRule adds a rule to a schema of a CRD, or removes it.
+// setRule adds a rule to a schema of a CRD if has is true, and otherwise removes the rule.
 func setRule(crd *apiextensionsv1.CustomResourceDefinition, path, rule string, has bool) {
 	at(path, func(p *schemaProps) {
 		p.XValidations = slices.DeleteFunc(p.XValidations, func(v apiextensionsv1.ValidationRule) bool { return v.Rule == rule })

@@ -100,7 +100,7 @@ func breakAll(s *scene, op *operator) {
 	}
 }
 
-// hold holds events back until the operator is idle or waits for an event.
+// hold delays the watch events of resources until the operator sends no more requests, because it is done or waits for an event.
 func hold(resources ...string) func(*scene, *operator) {
 	return func(s *scene, op *operator) {
 		op.Hold(resources...)
@@ -109,8 +109,8 @@ func hold(resources ...string) func(*scene, *operator) {
 	}
 }
 
-// unseen holds events back, and then makes the operator list again: the operator never sees an object that was created and deleted in
-// between.
+// unseen delays the watch events of resources as hold does, and then makes the operator list the resources again: the operator never sees an
+// object that was created and deleted in between.
 func unseen(resources ...string) func(*scene, *operator) {
 	return func(s *scene, op *operator) {
 		op.Hold(resources...)

@@ -121,7 +121,7 @@ func (s *scene) start() *operator {
 	return s.run(fault.New())
 }
 
-// run starts an operator whose requests pass through a process with faults.
+// run starts an operator that sends its requests through process, which can inject faults.
 func (s *scene) run(process *fault.Process) *operator {
 	s.Helper()
 	op := &operator{Process: process, stopped: make(chan struct{})}

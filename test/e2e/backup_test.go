@@ -56,7 +56,7 @@ func apply(t *testing.T, namespace, manifest string) {
 	shell(t, "kubectl apply --namespace "+namespace+" -f - <<'YAML'"+manifest+"YAML")
 }
 
-// platformReady waits until the platform of a namespace is ready, and returns how long that took.
+// platformReady waits until the platform of a namespace is ready, and returns the duration of the wait.
 func platformReady(t *testing.T, namespace string) time.Duration {
 	t.Helper()
 	began := time.Now()

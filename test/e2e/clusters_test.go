@@ -92,8 +92,8 @@ echo "right: $right"`, redisKeys)
 	})
 }
 
-// The API server accepts the unchanged sample of the earlier operator, which is paused. The test unpauses it with a supported version and
-// smaller requests, because the sample requests more than the test's node has. With real pods, the cluster becomes ready, grows, loses a
+// The API server accepts the unchanged sample of the earlier operator. The sample is paused. The test unpauses it with a supported version
+// and smaller requests, because the sample requests more than the test's node has. With real pods, the cluster becomes ready, grows, loses a
 // pod and a master's process, keeps all keys, and retains its claims.
 func TestRedisCluster(t *testing.T) {
 	diagnosed(t)
@@ -247,7 +247,7 @@ func restoreEtcd(t *testing.T) {
 	etcdReady(t, nil)
 	t.Logf("three voters with the data of a backup after %.1f s", time.Since(began).Seconds())
 	if text := value(t, etcdName+"-0"); !strings.Contains(text, `"value":"Yg=="`) {
-		t.Errorf("it reads %s", text)
+		t.Errorf("the restored cluster has %s", text)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestEtcdCluster(t *testing.T) {
 		}
 	}
 	if text := shell(t, "kubectl logs --namespace "+etcdNamespace+" "+last+" --container etcd | grep -E '^(waiting|starting):'"); !strings.Contains(text, "waiting: NeedsTicket") {
-		t.Errorf("the empty volume did not wait: %s", text)
+		t.Errorf("the member with the empty volume did not wait for a ticket: %s", text)
 	}
 	shell(t, "kubectl describe --namespace "+etcdNamespace+" etcd/"+etcdName)
 	backUpEtcd(t)

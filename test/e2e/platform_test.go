@@ -313,8 +313,8 @@ var brought = []string{
 	"ConfigMap/gateway-master", "Deployment/gateway-master", "ConfigMap/gateway-web", "Deployment/gateway-web", "ConfigMap/proxy", "Deployment/proxy",
 }
 
-// unchanged waits until everything is healthy, and compares the state with an earlier snapshot. No pod was restarted or replaced, and no
-// object was written. The exceptions are the named objects and the pods of named Deployments.
+// unchanged waits until everything is healthy, and compares the state with an earlier snapshot: no pod may have been restarted or
+// replaced, and no object written. The exceptions are the named objects and the pods of named Deployments.
 func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 	t.Helper()
 	without := func(state oracle.Snapshot) {

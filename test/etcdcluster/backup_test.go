@@ -230,7 +230,7 @@ func (s *scene) lead(to int) {
 	})
 }
 
-// rightEverywhere fails the test unless each member alone returns the right value, and accepts writes.
+// rightEverywhere fails the test unless each member alone returns the correct value, and accepts writes.
 func (s *scene) rightEverywhere() {
 	s.Helper()
 	for _, pod := range s.pods() {
@@ -246,7 +246,7 @@ func (s *scene) rightEverywhere() {
 	s.put(1, "after", 0, 1, 2)
 }
 
-// The operator ends the alarm CORRUPT without a loss of right data. If all members have the same keys, it replaces none. If the leader has
+// The operator ends the alarm CORRUPT without a loss of correct data. If all members have the same keys, it replaces none. If the leader has
 // wrong data and accuses a follower, it replaces the leader. If no two members have the same keys, it changes nothing, and the status names
 // the reason.
 func TestCorruptMembers(t *testing.T) {

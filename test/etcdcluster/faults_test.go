@@ -36,7 +36,7 @@ func (s *scene) leads() (leader, follower int) {
 	s.Helper()
 	name, _ := strings.CutPrefix(s.get().Status.Leader, name+"-")
 	if _, err := fmt.Sscan(name, &leader); err != nil {
-		s.Fatalf("nobody leads: %v", err)
+		s.Fatalf("the status names no leader: %v", err)
 	}
 	if leader == 0 {
 		return leader, 1
@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 			took := time.Since(began)
 			t.Logf("member %d was killed: all three are healthy after %.1f s", ordinal, took.Seconds())
 			if full && took > 10*time.Second {
-				t.Errorf("it took %s", took)
+				t.Errorf("the restart of member %d took %s", ordinal, took)
 			}
 		}
 		s.allHeld(func(int) {}) // kills all members
@@ -147,7 +147,7 @@ func TestFaults(t *testing.T) {
 			took := time.Since(began)
 			t.Logf("the volume of the leader was lost (%s): three voters again after %.1f s", way.name, took.Seconds())
 			if full && took > 60*time.Second {
-				t.Errorf("it took %s", took)
+				t.Errorf("the replacement of the leader took %s", took)
 			}
 			s.neverVotedEmpty(leader, before)
 		}

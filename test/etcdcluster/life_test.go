@@ -91,7 +91,7 @@ func TestSample(t *testing.T) {
 		took := s.ready(3)
 		all = append(all, took.Round(100*time.Millisecond))
 		if took > bound {
-			t.Errorf("it took %s", took)
+			t.Errorf("the cluster was ready only after %s", took)
 			s.story(from)
 		}
 		s.write()

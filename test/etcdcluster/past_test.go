@@ -119,12 +119,12 @@ func (s *scene) another(ordinal int) {
 	})
 }
 
-// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its disk, and the other is
-// stopped. The members without the write must not form a quorum.
+// oneDisk stops one of three members, and the two others acknowledge a write. Then one of these two loses its disk, the other is stopped, and
+// the first member starts again. The two members without the write must not form a quorum.
 func oneDisk(s *scene) {
 	leader, follower := s.leads()
 	third := 3 - leader - follower
-	s.put(10, "before", leader) // all members get the list of voters
+	s.put(10, "before", leader) // after these writes, all members have the list of voters
 	back := s.hold(third)
 	s.put(1, "acked", leader, follower)
 	here, lost := s.hold(leader), s.hold(follower)
@@ -152,9 +152,9 @@ func (s *scene) silent(prefix string, ordinals ...int) {
 	}
 }
 
-// ofThePast restores the volume of a member to an earlier state. This member and the stopped member would form a quorum without
-// acknowledged writes. The restored member never votes. In the same pod, the pod's note prevents the vote, although the operator did not
-// see the writes. In a new pod, the operator's annotation on the pod's claim prevents the vote.
+// ofThePast restores the volume of a member to a state before some acknowledged writes. This member and the member that was stopped during
+// the writes would be a quorum without the writes, so the restored member must never vote. In the same pod, the agent's note prevents the
+// vote, although the operator did not see the writes. In a new pod, the operator's annotation on the pod's claim prevents it.
 func ofThePast(samePod bool) func(*scene) {
 	return func(s *scene) {
 		leader, old := s.leads()
@@ -260,7 +260,7 @@ func claimsGo(s *scene) {
 // record.
 func allOfThePast(s *scene) {
 	s.put(20, "long-before", 0, 1, 2)
-	s.Pass(time.Second) // force-new-cluster keeps only entries that the member knows to be committed, and a member knows this only a moment later
+	s.Pass(time.Second) // force-new-cluster keeps only entries that the member has marked as committed, a moment after the write
 	var putBack []func()
 	s.allHeld(func(ordinal int) { putBack = append(putBack, s.saved(ordinal)) })
 	s.ready(3)

@@ -18,7 +18,7 @@ type Client struct{ http.RoundTripper }
 // answers limits the time for one request.
 const answers = 2 * time.Second
 
-// Data returns the identity of a member's data, or "" if the member has none.
+// Data returns the ID of a member's data, or "" if the member has no data.
 func (c Client) Data(ctx context.Context, host, password string) (string, error) {
 	return c.do(ctx, http.MethodGet, "http://"+host+":8080/data", password)
 }

@@ -21,7 +21,7 @@ type Member struct {
 // Observation is the observed state of a ledger.
 type Observation struct {
 	Record   Record
-	NewData  string   // the identity of the data to create; empty until the record can be written
+	NewData  string   // the ID of the data to create; empty until the record can be written
 	Members  []Member // the pods that exist, by ordinal
 	Waiting  bool     // Kubernetes has not processed the latest StatefulSet yet
 	Password string
@@ -53,7 +53,7 @@ const (
 	Copy   Action = "Copy"   // copies the data to a member
 )
 
-// Step is one effect.
+// Step is one change of a member or of the record.
 type Step struct {
 	Action   Action
 	Message  string

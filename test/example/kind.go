@@ -144,7 +144,7 @@ func (k *Kind) secret(l *Ledger, owner object.Owner, in reconcile.Inputs, record
 	return secret, err
 }
 
-// Observe reads the record and the pods from the cache, and queries each pod for the identity of its data.
+// Observe reads the record and the pods from the cache, and queries each pod for the ID of its data.
 func (k *Kind) Observe(ctx context.Context, l *Ledger, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
 	owner := reconcile.OwnerOf(k, l)
 	obs.Password = string(k.secrets.Known(passwordOf(l))[keyPassword])

@@ -114,7 +114,7 @@ func (s *scene) read() *example.Ledger {
 	return l
 }
 
-// isReady returns why the Ledger is not ready in its latest generation, or nil.
+// isReady returns the reason why the Ledger is not ready in its latest generation, or nil.
 func (s *scene) isReady() error {
 	l := s.read()
 	if l.Status.ObservedGeneration != l.Generation || l.Status.Phase != example.PhaseRunning || !meta.IsStatusConditionTrue(l.Status.Conditions, "Ready") {

@@ -26,7 +26,7 @@ import (
 type Case struct {
 	// Field is the field under test, as a path in the spec: mysql.users[].databases.
 	Field string `json:"field"`
-	// What distinguishes this case from other cases of the same field.
+	// What is a text that distinguishes this case from other cases of the same field.
 	What string `json:"what,omitempty"`
 	// Base is the DataService that is changed: a file of the folder bases. Default: base.
 	Base string `json:"base,omitempty"`

@@ -18,7 +18,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// kept is the file for the list of a release. hack/release.sh sets it.
+// kept is the name of the file in which keep stores the digests of a release. hack/release.sh sets it.
 var kept = flag.String("keep", "", "write the digests that this version renders to this file")
 
 func keep(t *testing.T, digests map[string]string) {

@@ -33,7 +33,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// faulty sends an operator's requests through a process with faults.
+// faulty makes an operator send its requests through p, which can inject faults.
 func faulty(p *fault.Process) func(*rest.Config, *manager.Options) {
 	return func(config *rest.Config, _ *manager.Options) { config.Wrap(p.Wrap) }
 }
@@ -217,7 +217,8 @@ func mysqld(args []string) error {
 	return serve(os.Getenv("POD_IP") + ":3306")
 }
 
-// alone writes a file into the folder if another server runs already. The lock ends when the process ends, for any reason.
+// alone locks the folder until the process ends, for any reason. If another server has the lock, alone writes a file that reports two servers
+// at once.
 func alone(folder string) error {
 	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

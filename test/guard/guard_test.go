@@ -47,7 +47,8 @@ func TestALostClaimIsNotFilled(t *testing.T) {
 	}
 }
 
-// The operator creates the claim for a Deployment, except where it expects data.
+// The operator creates the claim of a database in a Deployment. If the claim is deleted, the operator does not create it again while the
+// record of the data exists.
 func TestALostClaimOfADeploymentIsNotCreated(t *testing.T) {
 	harness.Long(t)
 	e, _ := guardedBy(t, of("Deployment"))

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/manager"
 )
 
-// takeOver is a way to end a leader, with the time limit and the expected end of the leader.
+// takeOver is a way to end or disconnect the leader, with the time limit for the next leader and the expected end of the old one.
 type takeOver struct {
 	name  string
 	limit time.Duration // time until another replica must lead

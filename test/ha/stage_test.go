@@ -79,8 +79,8 @@ func (s *scene) story() story {
 	return log
 }
 
-// disturb changes the DataService and deletes objects of it until the returned function is called, so that the leader has something to
-// write at any time.
+// disturb changes the DataService and deletes its objects until the returned function is called, so that the leader has something to write
+// at any time.
 func (s *scene) disturb() (stop func()) {
 	ctx, cancel := context.WithCancel(s.Ctx)
 	var group sync.WaitGroup

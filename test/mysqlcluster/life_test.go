@@ -252,7 +252,7 @@ func TestAdoptsItsData(t *testing.T) {
 	t.Logf("parked, and back: three members after %.1f s", s.ready(3).Seconds())
 	assert.DeepEqual(t, s.agree(3), before)
 	if last := s.get().Status.LastFailover; last != nil {
-		t.Errorf("this counts as a failover: %+v", last)
+		t.Errorf("the deletion or the parking counts as a failover: %+v", last)
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *scene) reportsProgress() {
 	}
 	s.Logf("during the scale-out, the status reported %v slots of the new shard, and had %d different messages", slots, len(messages))
 	if !slices.IsSorted(slots) || len(slots) < 3 {
-		s.Errorf("the status reported %v slots of the new shard: want them to rise as they move", slots)
+		s.Errorf("the status reported %v slots of the new shard, want increasing numbers", slots)
 	}
 	for _, text := range []string{"record cache-3-", "make cache-3-1 a replica of cache-3-0", "move 1365 slots (0-1364) from cache-0-0 to cache-3-0"} {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(messages)), func(m string) bool { return strings.Contains(m, text) }) {

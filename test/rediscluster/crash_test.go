@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// moves lists, for successive lives, the number of changes after which a life ends during a move of slots. A move makes some thousand
-// changes. In all other actions, a life ends at its first change.
+// moves lists the numbers of changes after which successive processes of the operator (lives, see mortal) end during a move of slots. A move
+// makes some thousand changes. In all other actions, a life ends at its first change.
 var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
 // mortal ends each process of the operator (a life) at its first change. A change is a command that changes Redis, or a write to the API

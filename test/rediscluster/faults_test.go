@@ -172,7 +172,7 @@ var servers = []scenario{
 		s.loseVolume(replica, "")
 		back()
 		s.judged("SlotsLost")
-		s.Pass(15 * time.Second) // the operator assigns no slot before a person consents
+		s.Pass(15 * time.Second) // the operator assigns no slot before a user consents
 		if rc := s.get(); rc.Status.Phase != redisv1.PhaseFailed || rc.Status.Slots != int32(redisv1.Slots-lost.Len()) {
 			s.Errorf("%d slots are lost, and the status is %+v", lost.Len(), rc.Status)
 		}
@@ -197,7 +197,7 @@ var servers = []scenario{
 		s.do(other, "CLUSTER", "BUMPEPOCH")
 		s.Pass(3 * time.Second) // all nodes get the epoch, so a node with a lower epoch cannot claim the slot
 		s.do(s.master(2), "CLUSTER", "SETSLOT", slot, "NODE", s.do(other, "CLUSTER", "MYID"))
-		s.do(s.replica(2), "CLUSTER", "DELSLOTS", slot) // a replica refuses this command
+		s.do(s.replica(2), "CLUSTER", "DELSLOTS", slot) // a replica accepts DELSLOTS, and refuses SETSLOT
 	}},
 	// These two nodes forget each other for a minute, so neither gets the other's claim to the slot. The node with the data gets the higher
 	// epoch, and keeps the slot when the nodes meet again.

@@ -131,7 +131,7 @@ func (s *scene) late(other string) {
 }
 
 // ofThePast stops a replica, writes to its master, and then stops the master and the pods in others. The replica now has old data.
-// ofThePast starts it before it starts the master and the others.
+// ofThePast starts the replica before the master and the others.
 func (s *scene) ofThePast(others ...string) {
 	s.Helper()
 	master, replica := s.pair(0)

@@ -129,7 +129,7 @@ func TestUnreachableDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	})
-	bound := max(10*time.Second, 3*alone) // alone, because a busy machine is slow even if no cluster hangs
+	bound := max(10*time.Second, 3*alone) // a multiple of alone, because a busy machine is slow even if no cluster hangs
 	var beside []time.Duration
 	for _, policy := range []string{"allkeys-lfu", "volatile-lru", "noeviction"} {
 		took := set(policy)

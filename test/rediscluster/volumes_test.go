@@ -23,7 +23,7 @@ import (
 var volumes = []scenario{
 	// The master's data is restored from the replica, which must not copy the empty server. Redis with append-only files does not read a
 	// snapshot, and would overwrite it.
-	{name: "a running master loses its data in place, and a snapshot is left", happen: func(s *scene) {
+	{name: "a running master loses its append-only files, and a snapshot is left", happen: func(s *scene) {
 		master := s.master(0)
 		uid := s.pod(master).UID
 		s.do(master, "SAVE")
@@ -34,22 +34,22 @@ var volumes = []scenario{
 		s.Eventually("the pod is replaced", func() bool { return s.pod(master) != nil && s.pod(master).UID != uid })
 		s.agree(6)
 		if keeps(s.volume(master), "dump.rdb.without-aof*") == 0 {
-			s.Error("its snapshot is not kept")
+			s.Error("the master's snapshot is not kept")
 		}
 	}},
-	{name: "a length in the middle of a file looks like a cut tail", happen: damaged(".incr.aof", func(text string) string {
+	{name: "a wrong length in the middle of a file looks like a cut-off end", happen: damaged(".incr.aof", func(text string) string {
 		at := strings.Index(text[len(text)/2:], "\r\n$") + len(text)/2
 		return text[:at] + "\r\n$99999999\r\n" + text[at+14:]
 	})},
 	{name: "the second half of a file is zeros", happen: damaged(".incr.aof", func(text string) string {
 		return text[:len(text)/2] + strings.Repeat("\x00", len(text)-len(text)/2)
 	})},
-	{name: "the first file is empty", happen: damaged(".base.rdb", func(string) string { return "" })},
-	{name: "the first file is damaged", happen: damaged(".base.rdb", func(text string) string { return text[:len(text)/2] + "xxxxxxxx" + text[len(text)/2+8:] })},
-	{name: "the first file is cut off", happen: damaged(".base.rdb", func(text string) string { return text[:len(text)/2] })},
-	{name: "the tail of a file is cut off", happen: func(s *scene) {
+	{name: "the base file is empty", happen: damaged(".base.rdb", func(string) string { return "" })},
+	{name: "the base file is damaged", happen: damaged(".base.rdb", func(text string) string { return text[:len(text)/2] + "xxxxxxxx" + text[len(text)/2+8:] })},
+	{name: "the base file is cut off", happen: damaged(".base.rdb", func(text string) string { return text[:len(text)/2] })},
+	{name: "the end of a file is cut off", happen: func(s *scene) {
 		master := s.master(0)
-		key := "of-" + s.here(0, 1)[0] // a key in the same slot
+		key := "of-" + s.here(0, 1)[0] // the hash tag puts this key in a slot of shard 0
 		s.do(master, "SET", key, "the last write")
 		s.inStep()
 		back := s.holdAll(syscall.SIGKILL, master)
@@ -58,7 +58,7 @@ var volumes = []scenario{
 		back()
 		s.Eventually("the log says that a command was cut off", func() bool { return s.said("are no complete command")+s.said("starts as a new node") > before })
 	}},
-	{name: "a volume is restored during a short absence", happen: func(s *scene) {
+	{name: "a volume is restored to its state of ten minutes ago, and the old data is kept", happen: func(s *scene) {
 		const copies = "appendonlydir.of-the-past*/*.manifest"
 		before := 0
 		master := s.isOutdated(func(volume string) { before = keeps(volume, copies); s.reset(volume, 600) })
@@ -66,8 +66,8 @@ var volumes = []scenario{
 			s.Errorf("the old data is kept %d times, and was %d times", now, before)
 		}
 	}},
-	{name: "a volume is put back by a minute", happen: func(s *scene) { s.isOutdated(func(volume string) { s.reset(volume, 60) }) }},
-	{name: "a volume is put back to the first moments of a server", happen: func(s *scene) {
+	{name: "a volume is restored to its state of a minute ago", happen: func(s *scene) { s.isOutdated(func(volume string) { s.reset(volume, 60) }) }},
+	{name: "a volume is restored to its state of a minute ago, when its server had just started", happen: func(s *scene) {
 		s.isOutdated(func(volume string) {
 			began, file := time.Now().Add(-time.Minute), filepath.Join(volume, "alive")
 			s.Must(os.Truncate(file, 0))
@@ -75,14 +75,14 @@ var volumes = []scenario{
 			s.Must(os.RemoveAll(filepath.Join(volume, "mark")))
 		})
 	}},
-	{name: "a volume is restored, and its replica restarts before it takes over", happen: func(s *scene) {
+	{name: "a volume is restored to its state of a day ago, and the replica restarts before it takes over", happen: func(s *scene) {
 		master, replica := s.pair(0)
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
 		back := s.putBack(master, func(volume string) { s.reset(volume, 86400) }, func() func() { return s.holdAll(syscall.SIGKILL, master, replica) })
 		back()
 		s.judged("SlotsLost")
 		s.says(outdated, id)
-		s.Pass(10 * time.Second) // the operator waits for the decision of a person
+		s.Pass(10 * time.Second) // the operator waits for a user's consent
 		if n := s.get().Status.Slots; n == redisv1.Slots {
 			s.Errorf("%d slots are served", n)
 		}
@@ -90,9 +90,9 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	// The master starts on its restored volume, and the replica is cut off from it: otherwise Redis would immediately copy the restored
-	// data to the replica.
-	{name: "a restored volume gets writes, and a person consents to their loss", alone: true, happen: func(s *scene) {
+	// The master starts on its restored volume, and the test cuts the replica off from the master. Otherwise Redis would immediately copy the
+	// restored data to the replica.
+	{name: "a restored volume gets writes, and a user consents to their loss", alone: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		gone := s.here(0, 1)
 		key := "of-" + gone[0]
@@ -121,9 +121,9 @@ var volumes = []scenario{
 	}},
 	// The newer data differs from the older data only in values: the number of keys is the same. No time on the volume is changed, and the
 	// copy is only 20 seconds old.
-	{name: "all servers restart, and a volume is put back", happen: func(s *scene) {
+	{name: "all servers restart, and a volume is restored to its state of 20 seconds ago", happen: func(s *scene) {
 		master, replica := s.pair(0)
-		key := "of-" + s.here(0, 1)[0] // a key in the same slot
+		key := "of-" + s.here(0, 1)[0] // the hash tag puts this key in a slot of shard 0
 		s.do(master, "SET", key, "old")
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
 		back := s.putBack(master, func(string) {}, func() func() {
@@ -142,7 +142,7 @@ var volumes = []scenario{
 		}
 	}},
 	// The master starts before all other nodes, so no node shows it the note of a later mark.
-	{name: "all servers restart, a volume is put back, and its replica starts late", happen: func(s *scene) {
+	{name: "all servers restart, a volume is restored to its state of 20 seconds ago, and the replica starts late", happen: func(s *scene) {
 		master, replica := s.pair(0)
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
 		var late, rest func()
@@ -167,7 +167,7 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	{name: "a volume is what it was, and all were long away", happen: func(s *scene) {
+	{name: "a volume is unchanged, and all servers were down for an hour", happen: func(s *scene) {
 		master := s.master(0)
 		before := s.said("DataOutdated") + s.said("one of the past")
 		last, back := s.Hold(master, "redis", syscall.SIGKILL), s.holdAll(syscall.SIGKILL, s.others(master)...)
@@ -177,7 +177,7 @@ var volumes = []scenario{
 		last()
 		s.agree(6)
 		if s.said("DataOutdated")+s.said("one of the past") > before {
-			s.Error("its volume counts as outdated")
+			s.Error("the unchanged volume counts as outdated")
 		}
 	}},
 	{name: "all volumes and the password are copied", ledger: true, happen: func(s *scene) {
@@ -199,7 +199,7 @@ var volumes = []scenario{
 		s.Pass(away)
 		for _, pod := range s.serversOf("copy") {
 			if _, err := s.try(pod.Name, "PING"); err == nil {
-				s.Errorf("%s runs", pod.Name)
+				s.Errorf("pod %s of the copy runs", pod.Name)
 			}
 		}
 		s.Must(suite.API.Delete(s.Ctx, clone))
@@ -227,7 +227,7 @@ func (s *scene) volume(pod string) string {
 	return folder
 }
 
-// said returns how often a text occurs in the output of servers and of their start scripts.
+// said returns the number of times that a text occurs in the output of servers and of their start scripts.
 func (s *scene) said(text string) (n int) {
 	s.Helper()
 	logs, err := s.Logs("redis")
@@ -281,8 +281,8 @@ func damaged(suffix string, how func(text string) string) func(s *scene) {
 	}
 }
 
-// putBack ends a master with end, and restores an earlier state of its volume, which older changes further. It returns the function that
-// lets the master start again.
+// putBack copies a master's volume, writes the keys again, and ends the master with end. Then it restores the copy, and older changes the
+// restored files. putBack returns the function that lets the master start again.
 func (s *scene) putBack(master string, older func(volume string), end func() (back func())) (back func()) {
 	s.Helper()
 	s.Pass(5 * time.Second) // after their start, the other nodes need some seconds to record a contact with the master
@@ -301,7 +301,7 @@ func (s *scene) putBack(master string, older func(volume string), end func() (ba
 	return back
 }
 
-// noted waits until a replica has noted a later mark of its master's volume than the present mark.
+// noted waits until a replica has noted a mark of its master's volume that is later than the present mark.
 func (s *scene) noted(master, replica string) {
 	s.Helper()
 	read := func(pod, file string) string {
@@ -327,7 +327,7 @@ func (s *scene) age(volume, note string, seconds int64) {
 	s.Must(os.WriteFile(file, fmt.Appendln(nil, time.Now().Unix()-seconds), 0o600))
 }
 
-// reset ages the last use and the last mark of a volume by some seconds.
+// reset sets the times of the last use and of the last mark of a volume to some seconds before now.
 func (s *scene) reset(volume string, seconds int64) {
 	s.Helper()
 	s.age(volume, "alive", seconds)
@@ -336,7 +336,7 @@ func (s *scene) reset(volume string, seconds int64) {
 	}
 }
 
-// isOutdated puts the volume of a master back to an earlier state. The master must not start on this volume before its replica has taken
+// isOutdated restores the volume of a master to an earlier state. The master must not start on this volume before its replica has taken
 // over. isOutdated returns the master's pod.
 func (s *scene) isOutdated(older func(volume string)) (master string) {
 	s.Helper()

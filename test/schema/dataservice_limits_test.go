@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// mismatches are strings that each pattern must refuse.
+// mismatches lists, for each pattern, strings that the pattern must refuse.
 var mismatches = map[string][]string{
 	`^[a-z]([-a-z0-9]*[a-z0-9])?$`:     {"", "1a", "a-", "-a", "A", "a_b", "a.b", "a b", "ä"},
 	`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`:  {"-flag", "a b", "a\nb", "a\"b", "{{a}}", "$(a)", "ä"},

@@ -125,7 +125,7 @@ var mysqlChanges = map[string]struct{ From, To, Message string }{
 	"the same storage":      {"{storage: {size: 1024Mi}}", "{storage: {size: 1Gi}}", ""},
 	"an upgrade":            {"{image: 'mysql:8.4.9'}", "{image: 'mysql:9.7.1'}", ""},
 	"a downgrade":           {"{image: 'mysql:9.7.1'}", "{image: 'mysql:8.4.9'}", "an older server cannot read the data"},
-	"a wish and fewer pods": {"{replication: {primary: 2}}", "{replicas: 2, replication: {primary: 2}}", "must be the ordinal of a member"},
+	"fewer pods, primary 2": {"{replication: {primary: 2}}", "{replicas: 2, replication: {primary: 2}}", "must be the ordinal of a member"},
 	"all else":              {"{}", "{replicas: 5, paused: true, config: {max_connections: '9'}, replication: {acceptLoss: 1-1-a}}", ""},
 }
 

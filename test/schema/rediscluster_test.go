@@ -93,7 +93,7 @@ var redisChanges = map[string]struct{ From, To, Message string }{
 	"secret":         {"{credentialsSecret: a}", "{credentialsSecret: b}", "nodes with different passwords"},
 	"secret removed": {"{credentialsSecret: a}", "{}", "nodes with different passwords"},
 	"size":           {"{storage: {size: 1Gi}}", "{storage: {size: 2Gi}}", ""},
-	"hostPath said":  {"{}", "{pod: [{volumes: {type: hostPath}}]}", ""},
+	"hostPath added": {"{}", "{pod: [{volumes: {type: hostPath}}]}", ""},
 	"replicas":       {"{replicas: 6}", "{replicas: 12}", ""},
 	"all else":       {"{version: 7.0.15}", "{version: 7.2.5, pause: true, finalizers: foreground, config: {a: b}, pod: [{env: [{name: A, value: b}]}]}", ""},
 }

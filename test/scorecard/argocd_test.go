@@ -49,7 +49,7 @@ func assess(t *testing.T, resource fields) string {
 	}
 	result, ok := l.Get(-1).(*lua.LTable)
 	if !ok {
-		t.Fatalf("it returns %v", l.Get(-1))
+		t.Fatalf("the script returns %v", l.Get(-1))
 	}
 	return result.RawGetString("status").String()
 }

@@ -61,11 +61,11 @@ func TestUnserved(t *testing.T) {
 	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{mongo})
 	one := &trial{Client: fake.NewClientBuilder().WithRESTMapper(mapper).Build()}
 	if is := one.unserved(ds); is != says {
-		t.Errorf("it lacks %q", is)
+		t.Errorf("the kind is not served, and the message is %q", is)
 	}
 	mapper.Add(mongo.WithKind("MongoDBCommunity"), apimeta.RESTScopeNamespace)
 	if is := one.unserved(ds); is != "" {
-		t.Errorf("the CRD is there, and it lacks %q", is)
+		t.Errorf("the kind is served, and the message is %q", is)
 	}
 }
 

@@ -152,7 +152,7 @@ func TestOperatorIsRestricted(t *testing.T) {
 			assert.Check(t, c.SecurityContext.ReadOnlyRootFilesystem != nil && *c.SecurityContext.ReadOnlyRootFilesystem)
 			assert.Check(t, !c.Resources.Limits.Memory().IsZero() && !c.Resources.Limits.Cpu().IsZero(), "the container has no limits of memory and CPU")
 			for _, volume := range template.Spec.Volumes {
-				assert.Check(t, volume.EmptyDir != nil, "it mounts %s", volume.Name)
+				assert.Check(t, volume.EmptyDir != nil, "the operator's pod mounts %s", volume.Name)
 			}
 			for _, e := range c.Env {
 				assert.Check(t, e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil, "%s comes from a Secret", e.Name)

@@ -131,7 +131,7 @@ func changed(spec map[string]any, changes fieldsOf) map[string]any {
 	return next
 }
 
-// on returns a patch that changes the component reports.
+// on returns a patch of the spec that changes the additional service named reports.
 func on(changes fieldsOf) fieldsOf {
 	return fieldsOf{"additionalServices": fieldsOf{"reports": changes}}
 }

@@ -199,7 +199,7 @@ func objects(t *testing.T, o server.Options) []string {
 	return all
 }
 
-// slowDump returns a dump program that runs the real program and then a statement, once.
+// slowDump returns a dump program that runs the real program. After its first dump, it runs a statement before it ends.
 func slowDump(t *testing.T, s *rig.Server, statement string) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -108,7 +108,7 @@ func TestArchiveDamaged(t *testing.T) {
 		"the object":   func() { remove(t, to, needed) },
 		"the manifest": func() { remove(t, to, record) },
 		"both":         func() { remove(t, to, needed); remove(t, to, record) },
-		"another's":    func() { write(t, to, needed, read(t, to, names[0])) },
+		"the content":  func() { write(t, to, needed, read(t, to, names[0])) },
 	} {
 		object, description := read(t, to, needed), read(t, to, record)
 		change()

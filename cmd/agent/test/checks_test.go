@@ -42,7 +42,7 @@ type breaker struct {
 	// series is the version that the image's server reports; "" for the real version.
 	series string
 	// hides reports whether listings lack an object during a prune. clock is the difference between the prune's clock
-	// and the time.
+	// and the true time.
 	hides func(name string) bool
 	clock time.Duration
 

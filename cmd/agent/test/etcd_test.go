@@ -173,14 +173,14 @@ func TestEtcdRefuses(t *testing.T) {
 		volume string
 		flags  []string
 	}{
-		"the wrong key":          {contract.ReasonWrongKey, "3.6", as(other), t.TempDir(), nil},
-		"no key":                 {contract.ReasonWrongKey, "3.6", nil, t.TempDir(), nil},
-		"an older etcd":          {contract.ReasonRefused, "3.5", as(identity), t.TempDir(), nil},
-		"no such backup":         {contract.ReasonNotFound, "3.6", as(identity), t.TempDir(), []string{"--backup=20260102T150405Z-0a1b2c3d"}},
-		"no store":               {contract.ReasonStoreMissing, "3.6", as(identity), t.TempDir(), []string{"--folder=/nowhere"}},
-		"a volume with data":     {"", "3.6", nil, used, []string{"--birth"}},
-		"a cluster that was":     {"", "3.6", nil, t.TempDir(), []string{"--birth", "--record=" + formed}},
-		"the volume of a second": {"", "3.6", nil, t.TempDir(), []string{"--pod=store-1"}},
+		"the wrong key":             {contract.ReasonWrongKey, "3.6", as(other), t.TempDir(), nil},
+		"no key":                    {contract.ReasonWrongKey, "3.6", nil, t.TempDir(), nil},
+		"an older etcd":             {contract.ReasonRefused, "3.5", as(identity), t.TempDir(), nil},
+		"no such backup":            {contract.ReasonNotFound, "3.6", as(identity), t.TempDir(), []string{"--backup=20260102T150405Z-0a1b2c3d"}},
+		"no store":                  {contract.ReasonStoreMissing, "3.6", as(identity), t.TempDir(), []string{"--folder=/nowhere"}},
+		"a volume with data":        {"", "3.6", nil, used, []string{"--birth"}},
+		"the cluster was formed":    {"", "3.6", nil, t.TempDir(), []string{"--birth", "--record=" + formed}},
+		"the pod of another member": {"", "3.6", nil, t.TempDir(), []string{"--pod=store-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,7 +193,7 @@ func TestEtcdRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody answers", func(t *testing.T) {
+	t.Run("no member answers", func(t *testing.T) {
 		rig.Long(t)
 		t.Parallel()
 		cmd, out := etcdAgent(t, "3.6", nil, append(backup, "--endpoint=http://127.0.0.1:1")...)

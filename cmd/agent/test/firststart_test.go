@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// steps are the steps of a server's first start. The pod is killed after each step. The first steps create files and folders.
+// steps are the steps of a server's first start. In each case, the pod is killed after one step. The first steps create files and folders.
 var steps = []string{"ibdata1", "mysql", "sys", "mysql/general_log.CSV", "files", "CREATE DATABASE", "CREATE USER", "GRANT"}
 
 // The pod ends at any step of a server's first start. The guard in the next pod starts the server again from the beginning. That server

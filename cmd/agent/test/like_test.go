@@ -76,7 +76,7 @@ func (o *original) build(end *restore.Until, config ...string) (string, restore.
 	return filepath.Join(volume, "mysql"), out, err
 }
 
-// restored restores and starts the database with the configuration of a user's server.
+// restored restores to a volume, and starts a server with the original's options on the restored data.
 func (o *original) restored(end *restore.Until) (*rig.Server, restore.Outcome) {
 	o.T.Helper()
 	data, out, err := o.build(end)

@@ -59,7 +59,7 @@ func TestMessages(t *testing.T) {
 		{"wrong credentials", take(), "", always(rig.Denied), contract.ReasonStoreDenied, "credentials"},
 		{"wrong key", give(), "AGENT_IDENTITIES=" + other, nil, contract.ReasonWrongKey, "other keys"},
 		{"no key", give(), "", nil, contract.ReasonWrongKey, "private key"},
-		{"key that is none", give(), "AGENT_IDENTITIES=secret-that-must-not-be-shown", nil, contract.ReasonUsage, "AGE-SECRET-KEY"},
+		{"text that is no key", give(), "AGENT_IDENTITIES=secret-that-must-not-be-shown", nil, contract.ReasonUsage, "AGE-SECRET-KEY"},
 		{"no such backup", give("--backup=20200101T000000Z-00000000"), own, nil, contract.ReasonNotFound, "agent list"},
 		{"time before the backup", give("--to-time=2020-01-01T00:00:00Z"), own, nil, contract.ReasonNotFound, "before the first backup"},
 		{"time before the given backup", give("--backup="+made.ID, "--to-time=2020-01-01T00:00:00Z"), own, nil, contract.ReasonNotFound, "older backup"},

@@ -92,15 +92,15 @@ func TestProgress(t *testing.T) {
 		ds   *unstructured.Unstructured
 		want progress
 	}{
-		"no import":                 {ds(nil, "True", "Imported", 3), notCopied},
-		"an import of another":      {ds(from("elsewhere", true), "True", "Imported", 3), notCopied},
-		"copying":                   {ds(from(mysqlName, false), "False", "Importing", 3), copying},
-		"a refusal of before":       {ds(from(mysqlName, false), "False", "Mismatch", 3), copying},
-		"cutting over":              {ds(from(mysqlName, true), "False", "Importing", 3), cuttingOver},
-		"refused":                   {ds(from(mysqlName, true), "False", "Mismatch", 3), refused},
-		"refused, before this spec": {ds(from(mysqlName, true), "False", "Mismatch", 2), cuttingOver},
-		"finished":                  {ds(from(mysqlName, true), "True", "Imported", 3), finished},
-		"finished without consent":  {ds(from(mysqlName, false), "True", "Imported", 3), finished},
+		"no import":                      {ds(nil, "True", "Imported", 3), notCopied},
+		"an import of another database":  {ds(from("elsewhere", true), "True", "Imported", 3), notCopied},
+		"copying":                        {ds(from(mysqlName, false), "False", "Importing", 3), copying},
+		"another copy after a refusal":   {ds(from(mysqlName, false), "False", "Mismatch", 3), copying},
+		"cutting over":                   {ds(from(mysqlName, true), "False", "Importing", 3), cuttingOver},
+		"refused":                        {ds(from(mysqlName, true), "False", "Mismatch", 3), refused},
+		"refused, before this spec":      {ds(from(mysqlName, true), "False", "Mismatch", 2), cuttingOver},
+		"finished":                       {ds(from(mysqlName, true), "True", "Imported", 3), finished},
+		"finished, and cutOver is false": {ds(from(mysqlName, false), "True", "Imported", 3), finished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +129,7 @@ func TestAnotherDatabase(t *testing.T) {
 		"the original":                                 {third("mysql://mysql-dataservice.n.svc:3306"), false, false, false},
 		"another third party":                          {third("mysql://rds.example.com:3306"), false, true, true},
 		"a copy without importFrom":                    {map[string]any{"name": newName}, false, true, true},
-		"that, and the record is gone":                 {map[string]any{"name": newName}, true, true, false},
+		"a copy without importFrom, and no record":     {map[string]any{"name": newName}, true, true, false},
 		"a copy in use whose latest spec was not seen": {copies, false, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -72,8 +72,8 @@ func (a *Adopter) list(ctx context.Context, gvk schema.GroupVersionKind, namespa
 	return all, nil
 }
 
-// delete deletes exactly this object. It refuses a Secret of the plugin whose resource version has changed: another run of the command may
-// have written to the Secret.
+// delete deletes an object if the object still has the same UID. A Secret must also have the same resource version: another run of the
+// command may have written to the Secret.
 func (a *Adopter) delete(ctx context.Context, live *unstructured.Unstructured, options ...client.DeleteOption) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	only := client.Preconditions{UID: &uid}
@@ -87,7 +87,7 @@ func (a *Adopter) delete(ctx context.Context, live *unstructured.Unstructured, o
 	return nil
 }
 
-// create creates an object of the plugin, unless an object of that name exists.
+// create creates an object. It changes nothing if an object of that name exists.
 func (a *Adopter) create(ctx context.Context, o *unstructured.Unstructured) error {
 	err := a.Client.Create(ctx, o, client.FieldOwner(manager))
 	if client.IgnoreAlreadyExists(err) != nil {
@@ -96,13 +96,13 @@ func (a *Adopter) create(ctx context.Context, o *unstructured.Unstructured) erro
 	return nil
 }
 
-// merge applies a merge patch to exactly this object.
+// merge applies a merge patch to an object. It fails if the object was deleted and created again.
 func (a *Adopter) merge(ctx context.Context, live *unstructured.Unstructured, patch map[string]any) error {
 	_, err := a.merged(ctx, live, patch)
 	return err
 }
 
-// merged applies a merge patch to exactly this object, and returns the new resource version.
+// merged does the same as merge, and returns the new resource version.
 func (a *Adopter) merged(ctx context.Context, live *unstructured.Unstructured, patch map[string]any) (version string, err error) {
 	metadata, _ := patch["metadata"].(map[string]any)
 	if metadata == nil {
@@ -121,8 +121,8 @@ func (a *Adopter) merged(ctx context.Context, live *unstructured.Unstructured, p
 	return changed.GetResourceVersion(), nil
 }
 
-// until calls missing repeatedly, until missing returns "". The text from missing describes the state that is not
-// reached yet.
+// until calls the function missing repeatedly, until it returns "" or an error. Otherwise the function returns a text that describes the
+// state that is not reached yet. After the time limit, until returns an error with this text.
 func (a *Adopter) until(ctx context.Context, missing func() (string, error)) error {
 	deadline := time.NewTimer(a.Timeout)
 	defer deadline.Stop()
@@ -143,9 +143,8 @@ func (a *Adopter) until(ctx context.Context, missing func() (string, error)) err
 	}
 }
 
-// apply writes a planned object as the operator does. If the live object belongs to the original operator, the applier
-// gets a copy with this operator's labels and digest, so that it takes over the object. The report has named this
-// adoption before.
+// apply writes a planned object as the operator does. If the live object belongs to the original operator, the applier gets a copy with
+// this operator's labels and digest, so that it adopts the object. The report has listed this adoption before.
 func (a *Adopter) apply(ctx context.Context, o *Observation, planned *unstructured.Unstructured) error {
 	live, err := a.get(ctx, planned.GroupVersionKind(), planned.GetNamespace(), planned.GetName())
 	if err != nil {

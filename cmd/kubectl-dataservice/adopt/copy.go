@@ -220,7 +220,7 @@ func (a *Adopter) unchanged(ctx context.Context, o *Observation) error {
 	return err
 }
 
-// open allows writes of the original server again.
+// open makes the original server accept writes again.
 func (a *Adopter) open(ctx context.Context, o *Observation) error {
 	flags := []string{"--open"}
 	if o.Record.Fence.ReadOnly {
@@ -257,7 +257,7 @@ func (a *Adopter) giveUp(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// withCutOver returns spec.mysql with this value of cutOver.
+// withCutOver returns spec.mysql with another value of importFrom.cutOver.
 func withCutOver(o *Observation, cutOver bool) map[string]any {
 	mysql, _, _ := unstructured.NestedMap(o.DataService.Object, "spec", "mysql")
 	_ = unstructured.SetNestedField(mysql, cutOver, "importFrom", "cutOver") // cannot fail: progressOf has found the map

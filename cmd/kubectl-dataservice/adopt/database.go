@@ -26,11 +26,11 @@ func jobName(ds string) string { return ds + "-adopt-database" }
 type progress int
 
 const (
-	// notCopied: spec.mysql points to the original database, or the original operator did not create the database.
+	// notCopied: spec.mysql does not import the original database.
 	notCopied progress = iota
 	// copying: spec.mysql imports the original database, and the services use the original database.
 	copying
-	// refused: the cut-over was requested, and the copy differs from the original. The agent does not use the copy before another cut-over.
+	// refused: the cut-over was requested, and the copy differs from the original database. The services still use the original database.
 	refused
 	// cuttingOver: the cut-over was requested. The services may use the new database at any time.
 	cuttingOver
@@ -95,7 +95,7 @@ type Data struct {
 	Steps []string `json:"steps,omitempty"`
 	// Objects are the objects that the steps write.
 	Objects []Object `json:"objects,omitempty"`
-	// Refused are the reasons that prevent each step.
+	// Refused lists the reasons that prevent --copy and --finish.
 	Refused []string `json:"refused,omitempty"`
 }
 

@@ -60,8 +60,7 @@ type Observation struct {
 	CopyRefused string
 	// Claim is the claim of the new database, which imports the original one; nil if the claim does not exist.
 	Claim *unstructured.Unstructured
-	// Own is the claim of the database that spec.mysql names, if that is not the name of the original database; nil if
-	// there is no such claim.
+	// Own is the claim of the database that spec.mysql names. It is nil if that is the original database, or if the claim does not exist.
 	Own *unstructured.Unstructured
 	// AgentImage is the image of the agent.
 	AgentImage string

@@ -31,13 +31,13 @@ type Fence struct {
 	Reopened bool `json:"reopened,omitempty"`
 }
 
-// agent runs `agent fence` in a Job and returns the reported state. It first waits until an earlier Job has ended:
-// otherwise the earlier Job could still change the server after the new Job.
+// agent runs `agent fence` in a Job and returns the reported state. It first deletes an earlier Job and waits until its pod is deleted:
+// otherwise the earlier Job could change the server after the new Job.
 func (a *Adopter) agent(ctx context.Context, o *Observation, what string, flags ...string) (*Fence, error) {
 	return a.agentIf(ctx, o, func(context.Context) error { return nil }, what, flags...)
 }
 
-// agentIf calls agent if a condition holds immediately before the call.
+// agentIf does the same as agent, but calls holds immediately before it creates the Job. It creates no Job if holds returns an error.
 func (a *Adopter) agentIf(ctx context.Context, o *Observation, holds func(context.Context) error, what string, flags ...string) (*Fence, error) {
 	if err := a.removeJob(ctx, o); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Text prints a report: refusals first, then a line for each object.
+// Text returns the report for a terminal: refusals first, then a line for each object.
 func (r *Report) Text(style plugin.Style) string {
 	var out strings.Builder
 	for _, reason := range r.Refused {
@@ -58,7 +58,7 @@ func (r *Report) Text(style plugin.Style) string {
 	return out.String()
 }
 
-// text prints the part about the database.
+// text appends the part about the database.
 func (d *Data) text(out *strings.Builder, style plugin.Style) {
 	fmt.Fprintf(out, "data      %s\n", d.State)
 	for _, reason := range d.Refused {

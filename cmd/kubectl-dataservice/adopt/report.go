@@ -57,7 +57,7 @@ type Report struct {
 	Changes []string `json:"changes,omitempty"`
 	// Refused are the reasons why nothing can be changed, each with the next step.
 	Refused []string `json:"refused,omitempty"`
-	// Begun reports whether an adoption has begun and is not complete.
+	// Begun reports whether an adoption has begun. It stays true when the adoption is complete.
 	Begun bool `json:"begun"`
 	// Complete reports whether all objects are adopted.
 	Complete bool `json:"complete"`
@@ -173,7 +173,7 @@ func (r *Report) refuse(format string, args ...any) {
 	r.Refused = append(r.Refused, fmt.Sprintf(format, args...))
 }
 
-// judgeRest adds the original operator's objects that are in no plan.
+// judgeRest adds the original operator's objects that the plan does not contain.
 func (r *Report) judgeRest(o *Observation) {
 	planned := map[object.ID]bool{}
 	for _, part := range o.Plan.Parts {

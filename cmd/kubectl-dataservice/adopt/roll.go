@@ -29,7 +29,7 @@ type roll struct {
 	isFrom func(live *unstructured.Unstructured) bool
 	// toService is the selector of the Service after the replacement.
 	toService map[string]string
-	// service writes the Service, before the objects that the new pods need, and deployment the new Deployment.
+	// service writes the Service. before writes the objects that the new pods need. deployment writes the new Deployment.
 	service, before, deployment func(ctx context.Context) error
 }
 

@@ -89,7 +89,7 @@ func (p *cli) adopt(ctx context.Context, a adoption) error {
 		return err
 	}
 	report := adopt.Judge(seen)
-	if a.copy || a.finish { // for --copy and --finish, observeData adds the reasons
+	if a.copy || a.finish { // Copy and Finish check for other reasons (observeData)
 		report.Refused = nil
 	}
 	if err := p.printAdoption(report); err != nil || a.given() == 0 {

@@ -55,7 +55,7 @@ func (p *cli) redisCommand() *cobra.Command {
 	}
 }
 
-// redisOf returns the RedisCluster of a DataService. If there is none, it returns the RedisCluster with that name.
+// redisOf returns the RedisCluster of a DataService. If no DataService has that name, it returns the RedisCluster with that name.
 func (c *cluster) redisOf(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	ds, err := c.get(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -130,7 +130,7 @@ func etcdctl(pod *corev1.Pod, arguments []string) []string {
 	return append(command, arguments...)
 }
 
-// resource reads a resource of another of the operator's kinds.
+// resource reads a resource of any kind that the operator reconciles.
 func (c *cluster) resource(ctx context.Context, gvk schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
 	live, err := c.Dynamic.Resource(object.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

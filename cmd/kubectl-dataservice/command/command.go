@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package command implements the commands of the kubectl plugin. A command reads data with the user's rights, formats them with
-// internal/plugin, and prints them. The package imports the API of DataServices, because its commands read and change them.
+// internal/plugin, and prints them. The package imports the API of DataServices, because its commands read and change DataServices.
 package command
 
 import (
@@ -63,7 +63,7 @@ func run(ctx context.Context, streams genericiooptions.IOStreams, flags *generic
 	case errors.Is(err, errNo):
 		return exitNo
 	case ctx.Err() != nil:
-		return exitYes // the reader has closed the pipe
+		return exitYes // the user has interrupted the command
 	}
 	_, _ = fmt.Fprintln(streams.ErrOut, "error:", plugin.Printable(err.Error()))
 	return exitError

@@ -36,9 +36,9 @@ type operator struct {
 // operatorLabel selects the operator's Deployment (config/default) in any version.
 const operatorLabel = "app.kubernetes.io/name=d3os-operator,control-plane=controller-manager"
 
-// operator finds the operator's Deployment. For a user who may not list Deployments of all namespaces, it returns the zero value. The
-// agent's image is the operator's image, unless the Deployment names another image. Without a Deployment, the image is unknown: the plan
-// keeps each database's present guard, as for an operator that runs outside of a pod.
+// operator finds the operator's Deployment. If the user may not list Deployments of all namespaces, only the field Images is set. The
+// agent's image is the operator's image, unless the Deployment names another image. Without a Deployment, the agent's image is unknown: the
+// plan keeps each database's present guard, as for an operator that runs outside of a pod.
 func (c *cluster) operator(ctx context.Context) operator {
 	found := c.findOperator(ctx)
 	if found.Images == nil {

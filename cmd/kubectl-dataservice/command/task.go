@@ -24,12 +24,12 @@ type task struct {
 	kind     string
 	object   client.Object
 	noWait   bool
-	lost     string         // objects that are deleted with the resource
+	lost     string         // end of the error after a deletion of the resource: names the objects that were deleted with it
 	good     backupv1.Phase // phase of a successful task
 	show     func(live *unstructured.Unstructured) (text string, err error)
 }
 
-// shows converts a function that prints a Go type to a function that prints a task's resource.
+// shows converts a function that formats a Go type to a function that formats the unstructured resource of a task.
 func shows[T any](screen func(*T) string) func(*unstructured.Unstructured) (string, error) {
 	return func(live *unstructured.Unstructured) (string, error) {
 		var typed T

@@ -140,7 +140,8 @@ var (
 	cronTabKind    = stablev1.GroupVersion.WithKind(stablev1.Kind)
 )
 
-// hasInside reports whether a diagnosis reads objects and pods of this kind of resource. (The status of a backup names its pod.)
+// hasInside reports whether a diagnosis reads the objects and pods of a resource of this kind. It does not read those of a backup or a
+// restore, because their status names the pod.
 func hasInside(gvk schema.GroupVersionKind) bool {
 	return gvk != backupKind && gvk != restoreKind && slices.Contains(slices.Collect(maps.Values(clusters)), gvk)
 }
@@ -245,7 +246,7 @@ func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 }
 
 // addHolder names the Service that already uses the node port that the API server refused. It searches all namespaces, or only the
-// namespace that the user may read.
+// namespace of the command if the user may not list the Services of all namespaces.
 func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	port := d.TakenPort()
 	if port == 0 {
@@ -266,7 +267,7 @@ func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("choose another node port than %d: a Service that you may not read uses this one", port))
 }
 
-// shownKinds lists the kinds of objects that have a state.
+// shownKinds lists the operator's kinds of objects that have a state: all except Secrets and ConfigMaps.
 var shownKinds = slices.DeleteFunc(slices.Concat(object.Kinds, object.Optional), func(gvk schema.GroupVersionKind) bool {
 	return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap"
 })

@@ -71,7 +71,7 @@ func modelBox(s *source, _ Options) (map[string]any, error) {
 
 var percentage = regexp.MustCompile(`^([1-9]|[1-9][0-9]|100)%$`)
 
-// paceOf returns the strategy of an update.
+// paceOf returns the percentage of pods that an update replaces at a time. If the value is not a percentage, it returns the problem.
 func paceOf(given any) (pace, problem string) {
 	text, isText := given.(string)
 	if !isText || !percentage.MatchString(text) {

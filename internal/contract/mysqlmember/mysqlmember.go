@@ -77,7 +77,8 @@ const (
 	CommitsWait Commits = "Wait" // sessions wait, and no transaction is committed
 )
 
-// Damage classifies the reason why a replica can never apply what it received. Other errors of the applier may end by themselves.
+// Damage classifies the reason why a replica can never apply the transactions that it has received. Other errors of the applier may end by
+// themselves.
 type Damage string
 
 // The kinds of damage.
@@ -120,8 +121,10 @@ type Source struct {
 	Personal bool `json:"personal,omitempty"`
 }
 
-// Request is the body of an order. Instance and Server must be those of the observed member. The agent refuses an order
-// for another start or for other data.
+// Request is the body of an order. Instance and Server identify the start and the data of the member that the operator
+// observed. The agent refuses an order for another start or for other data. For a primary, Demands is the number of
+// replicas that must acknowledge each transaction. CutVoters and CutOthers are the ordinals of the members whose
+// connections the primary must refuse.
 type Request struct {
 	Order
 	Instance    string `json:"instance"`
@@ -181,7 +184,9 @@ type State struct {
 	Writable bool   `json:"writable,omitempty"`
 
 	// The following fields are set for a primary. Purged is the set of transactions that the primary's logs no longer
-	// contain.
+	// contain. Demands is the number of replicas that must acknowledge each transaction. Cut are the ordinals of the
+	// members whose connections the primary refuses, and CutEnd was the end of its binary log when it last refused one.
+	// Waiting is the number of sessions that wait for an acknowledgement.
 	Purged  string `json:"purged,omitempty"`
 	Epoch   int64  `json:"epoch,omitempty"`
 	Demands int    `json:"demands,omitempty"`

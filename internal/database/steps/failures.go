@@ -11,7 +11,8 @@ import (
 const (
 	// mostFailures limits the number of steps that Failures records.
 	mostFailures = 256
-	// rowEnds is the time without a failure after which the next failure counts as the first of a row.
+	// rowEnds is the time after which a failed step is forgotten, counted from the time at which the step was due again.
+	// The next failure of the step then counts as its first.
 	rowEnds = 10 * time.Minute
 )
 

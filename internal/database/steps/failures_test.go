@@ -11,8 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// If two steps fail alternately, each is delayed: a failure of one step does not end the row of failures of the other.
-// A row ends with a success, or after a long time without a failure.
+// If two steps fail alternately, each is delayed: the consecutive failures of one step are counted regardless of the
+// other step. The count starts again after a success, or after a long time without a failure.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
@@ -41,11 +41,11 @@ func TestFailures(t *testing.T) {
 	now = now.Add(4*time.Second - 1)
 	assert.Equal(t, len(held()), 1)
 	now = now.Add(1)
-	assert.Equal(t, len(held()), 0, "no delay is longer")
+	assert.Equal(t, len(held()), 0, "no delay is longer than four seconds")
 
 	b.Forget(func(key string) bool { return key == "a" })
 	fail("a")
-	assert.Equal(t, len(held()), 0, "a success ends the row")
+	assert.Equal(t, len(held()), 0, "after a success, the next failure counts as the first")
 	now = now.Add(rowEnds + 1)
 	fail("a")
 	assert.Equal(t, len(held()), 0)

@@ -265,7 +265,7 @@ func (c *cluster) allWell() bool {
 	return c.proven
 }
 
-// requestTarget returns the member that gets requests for changes: the leader, or any healthy voter.
+// requestTarget returns the member that gets requests for changes: the leader, or else any healthy voter. It never returns the member but.
 func (c *cluster) requestTarget(but *memberState) Place {
 	if c.leader != nil && c.leader != but && c.healthy(c.leader) {
 		return c.leader.place()

@@ -12,9 +12,9 @@ import (
 
 // Delays until the next pass.
 const (
-	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will take effect immediately
+	afterEffect  = 150 * time.Millisecond // after a step: most steps take effect immediately
 	afterRefusal = 500 * time.Millisecond // a learner is being added; etcd refuses that for some seconds after the previous change
-	whileWaiting = time.Second            // an operation is in progress
+	whileWaiting = time.Second            // the operator waits, for example for a started operation
 	whileStuck   = 10 * time.Second       // a user must act, or the environment must change
 	atRest       = 30 * time.Second
 )

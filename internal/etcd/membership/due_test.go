@@ -30,7 +30,7 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 				s.view.Pods[i].Outdated = true
 			}
 		}, []string{"replace pod p-1", "replace pod p-2", rest}}, // otherwise p-1 and p-2 would lead alternately
-		"outdated pods, and one that leads": {func(s *scene) { s.view.Pods[0].Outdated, s.view.Pods[1].Outdated = true, true },
+		"outdated pods, one of them leads": {func(s *scene) { s.view.Pods[0].Outdated, s.view.Pods[1].Outdated = true, true },
 			[]string{"replace pod p-1", "let p-2 lead", rest}},
 		"outdated pods that do not answer": {func(s *scene) {
 			s.want.Replicas, s.view.Record.Replicas, s.view.Live = 5, 5, 5
@@ -64,16 +64,16 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 			s.down(1)
 			s.view.Pods[1].Outdated, s.view.Pods[1].Running = true, false
 		}, []string{"record that this is cluster c1", "delete pod p-1: nothing runs in it", rest}},
-		"a ticket that is taken back": {func(s *scene) {
+		"a ticket that is revoked": {func(s *scene) {
 			s.view.Pods[0].Ticket, s.view.Pods[1].Outdated = TicketSeed, true
 		}, []string{"remove the ticket of p-0", rest}},
 		"a corrupt member": {func(s *scene) {
 			corrupt(2, 7, 7, 8)(s)
 			s.view.Pods[1].Outdated = true
 		}, []string{"remove p-2 from the cluster", rest}},
-		"databases": {func(s *scene) { s.unused(0); s.unused(1); s.unused(2) },
+		"databases with unused space": {func(s *scene) { s.unused(0); s.unused(1); s.unused(2) },
 			[]string{"rewrite the database of p-1", "rewrite the database of p-2", rest}},
-		"databases, and one of the leader": {func(s *scene) { s.unused(0); s.unused(1) },
+		"databases with unused space, one of the leader": {func(s *scene) { s.unused(0); s.unused(1) },
 			[]string{"rewrite the database of p-1", "let p-2 lead", rest}},
 		"tokens of a recovery": {func(s *scene) {
 			survivorRestarted(s)

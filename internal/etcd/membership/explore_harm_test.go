@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// harms are operators, agents and plans that each lack one proof. Each entry allows the faults after which the lack of
-// that proof does harm.
+// harms holds variants of the operator, the agent and the plan that each lack one proof. An entry also has the faults
+// after which the missing proof causes harm, and a part of the message about that harm.
 var harms = map[string]struct {
 	decide  func(Want, View) Decision
 	left    budget
@@ -66,14 +66,14 @@ var harms = map[string]struct {
 		}
 		return Decide(want, view)
 	}, budget{changes: 1}, "takes the quorum away", 0, ""},
-	"it promotes at once": {func(want Want, view View) Decision {
+	"it promotes a learner without the data": {func(want Want, view View) Decision {
 		c := newCluster(want, view)
 		for _, s := range c.learners {
 			return Decision{Steps: []Step{{Action: ActionPromote, Member: s.ID, Via: c.requestTarget(s)}}}
 		}
 		return Decide(want, view)
 	}, budget{}, "votes without the data", 0, ""},
-	"it deletes claims that it does not know": {func(want Want, view View) Decision {
+	"it deletes the claims of members": {func(want Want, view View) Decision {
 		for i := range view.Claims {
 			if claim := &view.Claims[i]; len(view.Pods) == want.Replicas && !claim.Terminating && claim.Member != 0 {
 				return Decision{Steps: []Step{{Action: ActionDeleteClaim, Ordinal: claim.Ordinal, Claim: claim.at()}}}
@@ -81,7 +81,7 @@ var harms = map[string]struct {
 		}
 		return Decide(want, view)
 	}, budget{}, "is deleted, and has the data of member", 0, "the pod is asked again"},
-	"it never stops waiting": {func(want Want, view View) Decision {
+	"it never promotes a learner": {func(want Want, view View) Decision {
 		d := Decide(want, view)
 		if len(d.Steps) > 0 && d.Steps[0].Action == ActionPromote {
 			d.Steps = nil
@@ -173,7 +173,7 @@ func TestExploreFindsHarm(t *testing.T) {
 			w.without = c.without
 			e := explore(t, w, 200_000, c.decide)
 			if len(e.harm) == 0 || !strings.Contains(e.harm[len(e.harm)-1], c.says) {
-				t.Fatalf("what was found in %d states: %s", len(e.how), strings.Join(e.harm[max(0, len(e.harm)-4):], "\n"))
+				t.Fatalf("the exploration of %d states did not find the harm: %s", len(e.how), strings.Join(e.harm[max(0, len(e.harm)-4):], "\n"))
 			}
 			t.Log(e.harm[len(e.harm)-1])
 		})

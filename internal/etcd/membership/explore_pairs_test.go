@@ -22,7 +22,7 @@ var faultKinds = []faultKind{
 	{name: "a volume is emptied", usual: 1 << 2},
 	{name: "a claim and its pod are deleted", usual: 1 << 3},
 	{name: "data is damaged", usual: 1 << 4},
-	{name: "a volume of the past", odd: oddPast},
+	{name: "a volume in an earlier state", odd: oddPast},
 	{name: "claims are deleted", odd: oddClaims},
 	{name: "a corrupt member", odd: oddCorrupt},
 	{name: "another record", odd: oddRecord},

@@ -21,26 +21,26 @@ func TestPhaseOfAChange(t *testing.T) {
 		action   Action
 		phase    string
 	}{
-		"the last member is lost":                     {func(s *scene) { s.empty(2) }, PhaseRunning, ActionRemove, PhaseRecovering},
-		"its claim goes":                              {func(s *scene) { s.vacate(2); s.view.Pods[2].Report.Volume = VolumeData }, PhaseRecovering, ActionDeleteClaim, PhaseRecovering},
-		"another one is added in its place":           {func(s *scene) { s.vacate(2) }, PhaseRecovering, ActionAddLearner, PhaseRecovering},
-		"it starts":                                   {learner(&Report{Volume: VolumeEmpty}, nil), PhaseRecovering, ActionMarkClaim, PhaseRecovering},
-		"it votes":                                    {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseRecovering, ActionPromote, PhaseRecovering},
-		"its claim says whose it is":                  {func(s *scene) { s.view.Claims[2].Member = 0 }, PhaseRecovering, ActionMarkClaim, PhaseRecovering},
-		"more are wanted":                             {func(s *scene) { s.want.Replicas = 4 }, PhaseRunning, ActionRecord, PhaseScaling},
-		"one is added":                                {func(s *scene) { s.vacate(2) }, PhaseScaling, ActionAddLearner, PhaseScaling},
-		"the added one starts":                        {learner(&Report{Volume: VolumeEmpty}, nil), PhaseScaling, ActionMarkClaim, PhaseScaling},
-		"the added one votes":                         {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseScaling, ActionPromote, PhaseScaling},
-		"the added one votes in a new cluster":        {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseCreating, ActionPromote, PhaseCreating},
-		"a member within is replaced beside a change": {func(s *scene) { s.vacate(1) }, PhaseScaling, ActionAddLearner, PhaseRecovering},
-		"one that is wanted cannot be scheduled":      {pending, PhaseScaling, ActionWait, PhaseScaling},
-		"the same, and a pod is replaced":             {then(pending, func(s *scene) { s.view.Pods[1].Outdated = true }), PhaseScaling, ActionDeletePod, PhaseScaling},
-		"one that was there cannot be scheduled":      {pendingOf3(1), PhaseRecovering, ActionWait, PhaseRecovering},
-		"the same, and space is given back":           {then(pending, func(s *scene) { s.unused(1) }), PhaseScaling, ActionDefrag, PhaseScaling},
-		"a pod that is not wanted does not go": {func(s *scene) {
+		"the last member is lost":                                       {func(s *scene) { s.empty(2) }, PhaseRunning, ActionRemove, PhaseRecovering},
+		"the claim of a lost member is deleted":                         {func(s *scene) { s.vacate(2); s.view.Pods[2].Report.Volume = VolumeData }, PhaseRecovering, ActionDeleteClaim, PhaseRecovering},
+		"a new member is added at the same ordinal":                     {func(s *scene) { s.vacate(2) }, PhaseRecovering, ActionAddLearner, PhaseRecovering},
+		"the new member starts":                                         {learner(&Report{Volume: VolumeEmpty}, nil), PhaseRecovering, ActionMarkClaim, PhaseRecovering},
+		"the new member becomes a voter":                                {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseRecovering, ActionPromote, PhaseRecovering},
+		"a claim is annotated with its member":                          {func(s *scene) { s.view.Claims[2].Member = 0 }, PhaseRecovering, ActionMarkClaim, PhaseRecovering},
+		"more members are wanted":                                       {func(s *scene) { s.want.Replicas = 4 }, PhaseRunning, ActionRecord, PhaseScaling},
+		"a member is added":                                             {func(s *scene) { s.vacate(2) }, PhaseScaling, ActionAddLearner, PhaseScaling},
+		"the added member starts":                                       {learner(&Report{Volume: VolumeEmpty}, nil), PhaseScaling, ActionMarkClaim, PhaseScaling},
+		"the added member becomes a voter":                              {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseScaling, ActionPromote, PhaseScaling},
+		"the added member becomes a voter in a new cluster":             {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseCreating, ActionPromote, PhaseCreating},
+		"a member with a lower ordinal is replaced during a change":     {func(s *scene) { s.vacate(1) }, PhaseScaling, ActionAddLearner, PhaseRecovering},
+		"a wanted pod cannot be scheduled":                              {pending, PhaseScaling, ActionWait, PhaseScaling},
+		"a wanted pod cannot be scheduled, and another is replaced":     {then(pending, func(s *scene) { s.view.Pods[1].Outdated = true }), PhaseScaling, ActionDeletePod, PhaseScaling},
+		"the new pod of a lost member cannot be scheduled":              {pendingOf3(1), PhaseRecovering, ActionWait, PhaseRecovering},
+		"a wanted pod cannot be scheduled, and a database is rewritten": {then(pending, func(s *scene) { s.unused(1) }), PhaseScaling, ActionDefrag, PhaseScaling},
+		"an unwanted pod is being deleted": {func(s *scene) {
 			s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Terminating: true})
 		}, PhaseScaling, ActionWait, PhaseScaling},
-		"a claim that is not wanted goes": {func(s *scene) {
+		"an unwanted claim is deleted": {func(s *scene) {
 			s.vacate(2)
 			s.want.Replicas, s.view.Record.Replicas, s.view.Live, s.view.Pods = 2, 2, 2, s.view.Pods[:2]
 			s.view.Claims[2].Member = 3
@@ -53,24 +53,24 @@ func TestPhaseOfAChange(t *testing.T) {
 			s.view.Pods, s.view.Claims, s.list = s.view.Pods[:1], s.view.Claims[:1], s.list[:1]
 		}, PhaseUpgrading, ActionWait, PhaseUpgrading},
 		"the pod of the only member ends, and closes the operator's connection": {then(ends(0), (*scene).only), PhaseUpgrading, ActionWait, PhaseUpgrading},
-		"the pod of one of three does":                                          {ends(1), PhaseUpgrading, ActionWait, PhaseUpgrading},
-		"it ends for longer than a restart may take": {then(ends(0), (*scene).only, func(s *scene) {
+		"the pod of one of three members ends":                                  {ends(1), PhaseUpgrading, ActionWait, PhaseUpgrading},
+		"the pod of the only member ends for longer than a restart may take": {then(ends(0), (*scene).only, func(s *scene) {
 			s.view.Pods[0].NotReadyFor = time.Minute
 		}), PhaseUpgrading, ActionWait, PhaseQuorumLost},
-		"its agent reported damaged data before": {then(ends(0), (*scene).only, func(s *scene) {
+		"the pod of the only member ends after a report of damaged data": {then(ends(0), (*scene).only, func(s *scene) {
 			s.view.Pods[0].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 1, Damage: "a checksum"}
 		}), PhaseUpgrading, ActionWait, PhaseQuorumLost},
 		"a parked cluster starts again": {func(s *scene) { s.replaced(0, 1); s.replaced(1, 1); s.replaced(2, 1) }, PhaseParked, ActionWait, PhaseScaling},
-		"one of its pods cannot start": {func(s *scene) {
+		"a parked cluster starts again, and a pod cannot start": {func(s *scene) {
 			s.replaced(0, 1)
 			s.replaced(1, 1)
 			s.replaced(2, 1)
 			s.view.Pods[1].Problem = "ImagePullBackOff"
 		}, PhaseParked, ActionWait, PhaseQuorumLost},
-		"its successor does not serve in time":         {func(s *scene) { s.replaced(1, time.Minute) }, PhaseUpgrading, ActionWait, PhaseDegraded},
-		"two do not serve":                             {func(s *scene) { s.replaced(1, 1); s.replaced(2, 1) }, PhaseUpgrading, ActionWait, PhaseDegraded},
-		"its successor cannot start":                   {func(s *scene) { s.replaced(1, 1); s.view.Pods[1].Problem = "ImagePullBackOff" }, PhaseUpgrading, ActionWait, PhaseDegraded},
-		"the pod of a member is deleted by a stranger": {func(s *scene) { s.replaced(1, time.Second) }, PhaseRunning, ActionWait, PhaseDegraded},
+		"the new pod does not serve in time": {func(s *scene) { s.replaced(1, time.Minute) }, PhaseUpgrading, ActionWait, PhaseDegraded},
+		"two new pods do not serve":          {func(s *scene) { s.replaced(1, 1); s.replaced(2, 1) }, PhaseUpgrading, ActionWait, PhaseDegraded},
+		"the new pod cannot start":           {func(s *scene) { s.replaced(1, 1); s.view.Pods[1].Problem = "ImagePullBackOff" }, PhaseUpgrading, ActionWait, PhaseDegraded},
+		"another program deletes a pod":      {func(s *scene) { s.replaced(1, time.Second) }, PhaseRunning, ActionWait, PhaseDegraded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,37 +125,37 @@ func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 		action Action // action of the first step; none: settled
 		pod    string // name of the deleted pod
 	}{
-		"nothing is asked for":              {at(AuthoritiesAtRest), "", ""},
-		"asked for":                         {wanted, ActionRotate, ""},
-		"asked for, and a member is down":   {then(wanted, func(s *scene) { s.down(2) }), ActionWait, ""},
-		"asked for while a pod is outdated": {then(wanted, func(s *scene) { s.view.Pods[1].Outdated = true }), ActionDeletePod, "p-1"},
-		"one does not show what it trusts":  {then(wanted, func(s *scene) { s.view.Pods[1].Answer.Trust = nil }), "", ""},
-		"the Secrets are not written yet":   {func(s *scene) { s.view.Authorities = nil }, "", ""},
-		"no member trusts the new ones":     {then(at(AuthoritiesTrust), former(0), former(1), former(2)), ActionDeletePod, "p-1"},
-		"the leader does not yet":           {then(at(AuthoritiesTrust), former(0)), ActionMoveLeader, ""},
-		"one does not, and another is down": {then(at(AuthoritiesTrust), former(1), func(s *scene) { s.down(2) }), ActionWait, ""},
-		"all trust the new ones":            {at(AuthoritiesTrust), ActionRotate, ""},
-		"clients need time":                 {then(at(AuthoritiesTrust), func(s *scene) { s.view.Authorities.Held = false }), "", ""},
-		"one shows a former certificate":    {then(at(AuthoritiesSign), func(s *scene) { s.view.Pods[1].Answer.Trust.Signed = false }), "", ""},
-		"all show new certificates":         {at(AuthoritiesSign), ActionRotate, ""},
-		"the former ones are dropped":       {then(at(AuthoritiesAtRest), former(2)), ActionDeletePod, "p-2"},
-		"a member is none of the pods":      {then(at(AuthoritiesTrust), func(s *scene) { s.list = append(s.list, Member{ID: 9, PeerURLs: []string{"http://elsewhere"}}) }), ActionWait, ""},
-		"an unknown authority is learned":   {named(at(AuthoritiesAtRest)), ActionRecord, ""},
-		"it is known":                       {then(named(at(AuthoritiesAtRest)), known), "", ""},
-		"one refuses it":                    {then(named(at(AuthoritiesAtRest)), refuses), ActionWait, ""},
-		"one trusts others as well":         {then(named(at(AuthoritiesAtRest)), known, former(2)), ActionDeletePod, "p-2"},
-		"one shows another signer":          {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.view.Pods[1].Answer.Trust.Signed = false }), "", ""},
-		"not all show it":                   {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.view.Pods[1].Answer.Trust = nil }), "", ""},
-		"one is down":                       {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.down(2) }), ActionWait, ""},
-		"the next one is recorded first":    {named(at(AuthoritiesTrust)), ActionRecord, ""},
-		"not before clients had time":       {then(named(at(AuthoritiesTrust)), func(s *scene) { s.view.Authorities.Held = false }), "", ""},
-		"not before all trust it":           {then(named(at(AuthoritiesTrust)), former(1)), ActionDeletePod, "p-1"},
-		"it is recorded":                    {then(named(at(AuthoritiesTrust)), known), ActionRotate, ""},
-		"parked, it is forgotten":           {then(known, parked), ActionRecord, ""},
-		"parked, and a pod is left":         {then(known, func(s *scene) { s.want.Replicas, s.view.Live = 0, 0 }), "", ""},
-		"parked, and a pod may still start": {then(known, parked, func(s *scene) { s.view.Live = 3 }), "", ""},
-		"no pod exists":                     {then(known, func(s *scene) { s.view.Pods, s.view.Live = nil, 0 }), ActionRecord, ""},
-		"parked before":                     {parked, "", ""},
+		"no new authorities are wanted":                                        {at(AuthoritiesAtRest), "", ""},
+		"new authorities are wanted":                                           {wanted, ActionRotate, ""},
+		"new authorities are wanted, and a member is down":                     {then(wanted, func(s *scene) { s.down(2) }), ActionWait, ""},
+		"new authorities are wanted, and a pod is outdated":                    {then(wanted, func(s *scene) { s.view.Pods[1].Outdated = true }), ActionDeletePod, "p-1"},
+		"new authorities are wanted, and a member shows no certificate":        {then(wanted, func(s *scene) { s.view.Pods[1].Answer.Trust = nil }), "", ""},
+		"the Secrets are not written yet":                                      {func(s *scene) { s.view.Authorities = nil }, "", ""},
+		"no member trusts the new authorities":                                 {then(at(AuthoritiesTrust), former(0), former(1), former(2)), ActionDeletePod, "p-1"},
+		"only the leader does not trust the new authorities":                   {then(at(AuthoritiesTrust), former(0)), ActionMoveLeader, ""},
+		"a member does not trust the new authorities, and another is down":     {then(at(AuthoritiesTrust), former(1), func(s *scene) { s.down(2) }), ActionWait, ""},
+		"all members trust the new authorities":                                {at(AuthoritiesTrust), ActionRotate, ""},
+		"clients need time to read their Secret":                               {then(at(AuthoritiesTrust), func(s *scene) { s.view.Authorities.Held = false }), "", ""},
+		"a member shows a former certificate":                                  {then(at(AuthoritiesSign), func(s *scene) { s.view.Pods[1].Answer.Trust.Signed = false }), "", ""},
+		"all members show new certificates":                                    {at(AuthoritiesSign), ActionRotate, ""},
+		"a member still trusts removed authorities":                            {then(at(AuthoritiesAtRest), former(2)), ActionDeletePod, "p-2"},
+		"a member has no pod of this cluster":                                  {then(at(AuthoritiesTrust), func(s *scene) { s.list = append(s.list, Member{ID: 9, PeerURLs: []string{"http://elsewhere"}}) }), ActionWait, ""},
+		"unknown authorities are recorded":                                     {named(at(AuthoritiesAtRest)), ActionRecord, ""},
+		"the authorities are recorded already":                                 {then(named(at(AuthoritiesAtRest)), known), "", ""},
+		"a member refuses the authorities":                                     {then(named(at(AuthoritiesAtRest)), refuses), ActionWait, ""},
+		"a member also trusts other authorities":                               {then(named(at(AuthoritiesAtRest)), known, former(2)), ActionDeletePod, "p-2"},
+		"a member shows a certificate of another signer":                       {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.view.Pods[1].Answer.Trust.Signed = false }), "", ""},
+		"a member shows no certificate":                                        {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.view.Pods[1].Answer.Trust = nil }), "", ""},
+		"a member is down":                                                     {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.down(2) }), ActionWait, ""},
+		"the next authorities are recorded first":                              {named(at(AuthoritiesTrust)), ActionRecord, ""},
+		"clients need time before the next authorities are recorded":           {then(named(at(AuthoritiesTrust)), func(s *scene) { s.view.Authorities.Held = false }), "", ""},
+		"all members must trust the next authorities before they are recorded": {then(named(at(AuthoritiesTrust)), former(1)), ActionDeletePod, "p-1"},
+		"the next authorities are recorded already":                            {then(named(at(AuthoritiesTrust)), known), ActionRotate, ""},
+		"parked: the recorded authorities are removed":                         {then(known, parked), ActionRecord, ""},
+		"parked, and a pod is left":                                            {then(known, func(s *scene) { s.want.Replicas, s.view.Live = 0, 0 }), "", ""},
+		"parked, and a pod may still start":                                    {then(known, parked, func(s *scene) { s.view.Live = 3 }), "", ""},
+		"no pod exists":                                                        {then(known, func(s *scene) { s.view.Pods, s.view.Live = nil, 0 }), ActionRecord, ""},
+		"parked, and no authorities are recorded":                              {parked, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +173,7 @@ func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 			assert.Equal(t, d.Steps[0].Action, c.action, d.Steps[0].Message)
 			assert.Equal(t, d.Steps[0].Pod.Pod, c.pod)
 			if c.action == ActionRecord {
-				assert.Assert(t, d.Steps[0].Quiet, "users see a cluster at rest")
+				assert.Assert(t, d.Steps[0].Quiet, "the step is shown to users")
 				want := Fingerprint{}
 				if a := s.view.Authorities; a != nil {
 					want = a.Fingerprint
@@ -274,14 +274,14 @@ func TestPlanned(t *testing.T) {
 		replicas int
 		version  string
 	}{
-		"parked":                    {func(s *scene) { s.want.Replicas = 0 }, 0, "3.6.16"},
-		"unparked":                  {func(*scene) {}, 3, "3.6.16"},
-		"unparked, with a stray":    {stray, 3, "3.6.16"},
-		"made again, and a stray":   {then(stray, func(s *scene) { s.view.Record = Record{} }), 4, "3.6.16"},
-		"a stray hides no version":  {then(stray, func(s *scene) { s.view.Record.Version = "3.5.35" }), 3, "3.6.16"},
-		"malformed":                 {func(s *scene) { s.view.Claims = append(s.view.Claims, Claim{Ordinal: 3, Malformed: "x"}) }, 3, "3.6.16"},
-		"made again, and malformed": {then(malformed(1), malformed(2), func(s *scene) { s.view.Record = Record{} }), 3, "3.6.16"},
-		"to be parked, and the data of a malformed claim goes": {then(malformed(1), func(s *scene) { s.want.Replicas, s.view.Live = 0, 3; s.leaves(1) }), 3, "3.6.16"},
+		"parked":                       {func(s *scene) { s.want.Replicas = 0 }, 0, "3.6.16"},
+		"unparked":                     {func(*scene) {}, 3, "3.6.16"},
+		"unparked, with a stray claim": {stray, 3, "3.6.16"},
+		"the record is lost, and a stray claim exists":         {then(stray, func(s *scene) { s.view.Record = Record{} }), 4, "3.6.16"},
+		"a stray claim hides no version":                       {then(stray, func(s *scene) { s.view.Record.Version = "3.5.35" }), 3, "3.6.16"},
+		"malformed":                                            {func(s *scene) { s.view.Claims = append(s.view.Claims, Claim{Ordinal: 3, Malformed: "x"}) }, 3, "3.6.16"},
+		"the record is lost, and claims are malformed":         {then(malformed(1), malformed(2), func(s *scene) { s.view.Record = Record{} }), 3, "3.6.16"},
+		"to be parked, and a malformed claim is being deleted": {then(malformed(1), func(s *scene) { s.want.Replicas, s.view.Live = 0, 3; s.leaves(1) }), 3, "3.6.16"},
 	} {
 		s := newScene()
 		s.view.Live = 0

@@ -15,7 +15,8 @@ func (c *cluster) vacant() int {
 	return -1
 }
 
-// refill adds members for those that were lost. It runs before the cluster shrinks and before pods are replaced.
+// refill adds a member at each planned ordinal without one: the member was lost, or grow has just added its pod. refill
+// runs before the cluster shrinks and before pods are replaced.
 func (c *cluster) refill() (steps []Step) {
 	for ordinal := range c.want.Replicas {
 		if c.at[ordinal] == nil && c.above(ordinal) {
@@ -35,12 +36,12 @@ func (c *cluster) mayPause(s *memberState) bool {
 	return k < 0 || !c.above(k) || len(c.healthyBut(s)) >= quorum(len(c.voters))
 }
 
-// above reports whether an ordinal is below the planned number of pods. Such an ordinal had a member before.
+// above reports whether an ordinal is below the planned number of pods, so that the StatefulSet has a pod for it.
 func (c *cluster) above(ordinal int) bool {
 	return ordinal < c.planned()
 }
 
-// grow adds one member when all others are healthy.
+// grow adds the pod of one more member when all voters are healthy. When the pod waits, refill adds the member.
 func (c *cluster) grow() []Step {
 	k := c.vacant()
 	if k < 0 || c.above(k) {

@@ -22,30 +22,30 @@ func TestAFailedChangeGoesNoFurther(t *testing.T) {
 		says   string
 		phase  string
 	}{
-		"all have been well for long": {func(*scene) {}, ActionDeletePod, "replace pod p-1", PhaseUpgrading},
+		"all pods have been ready for long enough": {func(*scene) {}, ActionDeletePod, "replace pod p-1", PhaseUpgrading},
 		"a new pod has just become ready": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor = false, 59*time.Second
 		}, ActionWait, "p-1 must first be ready for 1m0s without a restart", PhaseUpgrading},
-		"it has been ready for the time": {func(s *scene) {
+		"the new pod has been ready for long enough": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor = false, time.Minute
 		}, ActionDeletePod, "replace pod p-2", PhaseUpgrading},
 		"only the leader is left, and a new pod has just become ready": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[2].Outdated, s.view.Pods[2].WellFor = false, false, time.Second
 		}, ActionWait, "p-2 must first be ready for 1m0s without a restart", PhaseUpgrading},
-		"it is ready again after it was killed": {func(s *scene) {
+		"the new pod is ready again after it was killed": {func(s *scene) {
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor, s.view.Pods[1].Ended = false, 3*time.Second, oom
 		}, ActionWait, "the latest change of the pods failed on p-1 (" + oom + "), and no further pod is replaced: revert or correct that change", PhaseDegraded},
-		"it was killed": {func(s *scene) {
+		"the new pod was killed": {func(s *scene) {
 			s.down(1)
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor, s.view.Pods[1].Ended, s.view.Pods[1].Problem = false, 0, oom, "OOMKilled"
 		}, ActionWait, "the latest change of the pods failed on p-1 (OOMKilled)", PhaseDegraded},
-		"the same of five, and another one does not answer": {func(s *scene) {
+		"five members: a new pod was killed, and another member does not answer": {func(s *scene) {
 			s.five()
 			s.down(1)
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor, s.view.Pods[1].Ended, s.view.Pods[1].Problem = false, 0, oom, "OOMKilled"
 			s.down(4)
 		}, ActionWait, "the latest change of the pods failed on p-1 (OOMKilled)", PhaseDegraded},
-		"the same, and nothing runs in the other one": {func(s *scene) {
+		"five members: a new pod was killed, and nothing runs in another pod": {func(s *scene) {
 			s.five()
 			s.down(1)
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor, s.view.Pods[1].Ended, s.view.Pods[1].Problem = false, 0, oom, "OOMKilled"
@@ -55,10 +55,10 @@ func TestAFailedChangeGoesNoFurther(t *testing.T) {
 			s.down(1)
 			s.view.Pods[1].WellFor, s.view.Pods[1].Ended, s.view.Pods[1].Problem, s.view.Pods[1].Running = 0, oom, "OOMKilled", false
 		}, ActionDeletePod, "delete pod p-1: nothing runs in it (OOMKilled)", PhaseUpgrading},
-		"the change is corrected while it is ready again": {func(s *scene) {
+		"the change is corrected while the failed pod is ready again": {func(s *scene) {
 			s.view.Pods[2].WellFor, s.view.Pods[2].Ended = time.Second, oom
 		}, ActionDeletePod, "replace pod p-2", PhaseUpgrading},
-		"the correction is not there for long, and without a quorum": {func(s *scene) {
+		"the corrected pod is new, and no quorum answers": {func(s *scene) {
 			s.down(1, 2)
 			s.view.Pods[1].Outdated, s.view.Pods[1].WellFor, s.view.Pods[1].Ended = false, 0, oom
 			s.view.Pods[2].Running = false
@@ -81,7 +81,7 @@ func TestAFailedChangeGoesNoFurther(t *testing.T) {
 	}
 }
 
-// five makes the cluster one of five.
+// five makes the scene a cluster of five members.
 func (s *scene) five() {
 	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 5, 5, 5
 	for i := 3; i < 5; i++ {

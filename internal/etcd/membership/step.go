@@ -39,7 +39,7 @@ type Place struct {
 	Member, Cluster ID
 }
 
-// Step is one side effect, as data. Package server runs steps on members. The kind runs steps on objects.
+// Step is one side effect, as data. Package server runs it, and changes Kubernetes objects through package etcd.
 type Step struct {
 	Action Action
 	// Message describes the effect and its cause to users.

@@ -301,7 +301,7 @@ func (p *pair) leads() uint8 {
 	return leader
 }
 
-// kill stops a member, or starts it again on its data.
+// kill stops a member. again starts the member on its data.
 func (p *pair) kill(m mMember) {
 	p.t.Helper()
 	p.stop(int(m.place))

@@ -43,11 +43,11 @@ func TestFailedStepsAreDelayed(t *testing.T) {
 	now = now.Add(lastAgain - time.Second)
 	assert.Assert(t, isHeld())
 	now = now.Add(time.Second)
-	assert.Assert(t, !isHeld(), "no delay is longer")
+	assert.Assert(t, !isHeld(), "lastAgain is the longest delay")
 	fail(webhook)
 	fail(nil)
 	fail(webhook)
-	assert.Assert(t, !isHeld(), "a success ends the row")
+	assert.Assert(t, !isHeld(), "a success ends the row of failures")
 
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// Kubernetes gives steps access to Kubernetes. The kind implements this interface, and changes an object only if the object still matches
+// Kubernetes gives steps access to Kubernetes. Package etcd implements this interface. It changes an object only if the object still matches
 // the step, for example by the UID of a pod or claim.
 type Kubernetes interface {
 	// Pod returns the present state of a pod, or the zero value if there is none of that name.

@@ -99,7 +99,7 @@ func TestObserver(t *testing.T) {
 		"an error of the applier":      {func(_, r *mysqlmember.State) error { r.Problem = "x"; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp }, false},
 		"lag":                          {func(_, r *mysqlmember.State) error { r.Lag = 11; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp }, false},
 		"little lag":                   {func(_, r *mysqlmember.State) error { r.Lag = 10; return nil }, 30, func(_, r replication.Member) bool { return r.Bad || r.CaughtUp }, true},
-		"a set that is none":           {func(_, r *mysqlmember.State) error { r.Executed = "x"; return nil }, 2, func(_, r replication.Member) bool { return r.Answers && !r.Running && r.Silent }, false},
+		"an invalid GTID set":          {func(_, r *mysqlmember.State) error { r.Executed = "x"; return nil }, 2, func(_, r replication.Member) bool { return r.Answers && !r.Running && r.Silent }, false},
 		"commits wait":                 {nil, 5, func(p, _ replication.Member) bool { return p.Blocked && !p.Busy }, false},
 		"commits wait, not long":       {nil, 4, func(p, _ replication.Member) bool { return p.Blocked }, true},
 		"commits wait, and others end": {nil, 30, func(p, _ replication.Member) bool { return p.Blocked || !p.Busy }, true},

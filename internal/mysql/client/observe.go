@@ -65,7 +65,7 @@ type memory struct {
 	executed string
 }
 
-// Observe computes the observation from the given looks, which must be new. The looks are sorted by ordinal.
+// Observe computes the observation from the results of new queries, which are sorted by ordinal.
 func (o *Observer) Observe(record replication.Record, looks []Look, now time.Time) replication.Observation {
 	if o.members == nil {
 		o.members = map[int]*memory{}

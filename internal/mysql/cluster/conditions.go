@@ -182,7 +182,7 @@ func (v *view) available(c reconcile.Conditions) {
 	}
 }
 
-// copied reports whether a voter follows the primary.
+// copied reports whether the primary demands acknowledgements, and a voter follows it and acknowledges.
 func (v *view) copied() bool {
 	r := v.observed.Record
 	for _, m := range v.observed.Members {

@@ -20,7 +20,7 @@ import (
 
 // Delays until the next pass if no event triggers one. Each pass queries the agents, but not the API server.
 const (
-	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
+	afterEffect  = 150 * time.Millisecond // after a step: the next pass observes its effect
 	whileWaiting = 500 * time.Millisecond // a member is busy, or may be lost
 	atRest       = 2 * time.Second        // only these passes detect a lost primary
 )
@@ -77,8 +77,8 @@ func pace(state replication.State) time.Duration {
 	return whileWaiting
 }
 
-// note stores the failure of a step for the status. It returns an error only if the error is ErrNotHeld: after any
-// returned error, the controller waits longer with each failure, and would detect a lost primary late.
+// note stores the failure of a step for the status. It returns only ErrNotHeld: if passes return errors, the
+// controller delays each further pass for longer, and would detect a lost primary late.
 func (m *memory) note(err error, now time.Time) error {
 	switch {
 	case err == nil:

@@ -233,7 +233,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 		"the record is gone": {order(replication.ActionServe, 0), func(t *testing.T, b *bench) {
 			assert.NilError(t, b.api.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "db-replication"}}))
 		}, "revision 0"},
-		"the pod is another one": {order(replication.ActionDeletePod, 1), func(t *testing.T, b *bench) {
+		"the pod was replaced": {order(replication.ActionDeletePod, 1), func(t *testing.T, b *bench) {
 			pod := b.pod(t, 1)
 			assert.NilError(t, b.api.Delete(t.Context(), pod))
 			pod.UID, pod.ResourceVersion = "another", ""
@@ -244,8 +244,8 @@ func TestChangedFactsRefuse(t *testing.T) {
 		"the primary answers slowly": {promote, func(_ *testing.T, b *bench) {
 			b.agents.needs = map[int]time.Duration{0: 500 * time.Millisecond}
 		}, `the fact "Silent" is no longer proven`},
-		"the voter is behind": {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, `the fact "HasLog" is no longer proven`},
-		"the primary has it":  {errant, func(*testing.T, *bench) {}, `the fact "Errant" is no longer proven`},
+		"the voter is behind":              {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, `the fact "HasLog" is no longer proven`},
+		"the primary has the transactions": {errant, func(*testing.T, *bench) {}, `the fact "Errant" is no longer proven`},
 	} {
 		b := newBench(t, recorded)
 		c.change(t, b)

@@ -76,9 +76,9 @@ func Dial(r Reach) Members {
 	}
 }
 
-// lookAt queries the agents of all pods in parallel, and then the primary's agent. So if another answer contains a
-// transaction that the primary's answer lacks, the primary does not have it: it cannot have been written between the two
-// queries. limit returns the time limit of a query of a member.
+// lookAt queries the agents of all other pods in parallel, and then the primary's agent. So if another answer contains a
+// transaction that the primary's answer lacks, the primary really lacks it: the transaction was not written between the
+// two queries. limit returns the time limit of a query of a member.
 func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int, limit func(ordinal int) time.Duration) []client.Look {
 	looks := make([]client.Look, len(pods))
 	look := func(i int, limit time.Duration) {

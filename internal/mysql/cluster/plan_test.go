@@ -103,7 +103,7 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 		primary  string
 	}{
 		"new":                              {3, there{}, 3, "db-0"},
-		"fewer are wanted, and two count":  {1, withRecord(t, mc, recorded), 3, "db-0"},
+		"fewer are wanted, two are voters": {1, withRecord(t, mc, recorded), 3, "db-0"},
 		"the third is the primary":         {1, withRecord(t, mc, third), 3, "db-2"},
 		"more are wanted":                  {5, withRecord(t, mc, recorded), 5, "db-0"},
 		"parked":                           {0, withRecord(t, mc, recorded), 0, "db-0"},

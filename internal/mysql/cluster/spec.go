@@ -19,8 +19,8 @@ import (
 
 const (
 	// part is the value of the name label on all objects of a MySQLCluster, which has only one part. A platform of the
-	// same name may have a service called mysql. That service does not select these pods, because the name of a service
-	// has no dot.
+	// same name may have a service called mysql. That service's selector does not match these pods, because the name of
+	// a service has no dot.
 	part = "mysql.cluster"
 	// chart is the chart of a MySQLCluster.
 	chart = "mysqlcluster"

@@ -106,7 +106,7 @@ func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	}
 }
 
-// count sets the observed numbers.
+// count sets the fields about the record and the members.
 func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
 	r := v.observed.Record
 	s.Primary, s.Epoch, s.Voters = "", r.Epoch, nil

@@ -52,7 +52,7 @@ func newScene(replicas int32) *scene {
 	return s
 }
 
-// observed observes the members, and then advances the clock.
+// observed advances the clock, and then observes the members.
 func (s *scene) observed(after time.Duration) Observation {
 	s.now = s.now.Add(after)
 	obs := Observation{Problems: map[string]string{}, record: s.record, pods: s.pods}
@@ -183,7 +183,7 @@ func TestTrouble(t *testing.T) {
 			}
 			s.answers[1].State.ReadTo.Offset = 9
 		}, 1, "Degraded Record: voters [2] are removed: the other voters have all transactions", false},
-		"the primary is gone, and replicas hear it": {func(s *scene) { delete(s.answers, 0) }, 3,
+		"the primary is gone, and replicas still receive from it": {func(s *scene) { delete(s.answers, 0) }, 3,
 			"Unavailable PrimaryUnseen: member 0 does not answer the operator, but member 1 still receives from it", false},
 		"the primary is gone": {func(s *scene) { s.loses(0) }, 3, "Recovering Promise: member 1 promises epoch 4", false},
 		"failover is manual": {func(s *scene) {
@@ -245,7 +245,7 @@ func (s *scene) loses(ordinal int) {
 	}
 }
 
-// promotes records member 1 as the primary of the next epoch. serves also makes member 1 serve.
+// promotes records member 1 as the primary of the next epoch. serves makes member 1 serve in that epoch.
 func (s *scene) promotes() {
 	s.record.Epoch, s.record.Revision, s.record.Primary, s.record.Voters = 4, 8, identity(1), []replication.Identity{identity(2)}
 	s.answers[1].State.Role = replication.RoleNone

@@ -38,7 +38,7 @@ func TestControls(t *testing.T) {
 			}
 			return d
 		}, rules{}, 2, nil, nil},
-		"candidates by what they applied": {left: crash, decide: Decide, voters: 2, see: func(o *Observation) {
+		"candidates chosen by applied transactions": {left: crash, decide: Decide, voters: 2, see: func(o *Observation) {
 			for i := range o.Members {
 				o.Members[i].Received = o.Members[i].Executed
 			}
@@ -47,7 +47,7 @@ func TestControls(t *testing.T) {
 		"semi-sync off at a demotion": {budget{writes: 1}, Decide, rules{gracefulDemotion: true}, 2, func(w *world) {
 			w.unseen, w.links = 1, link(0, 1)|link(0, 2)
 		}, nil},
-		"members judged by what a busy primary shows later": {left: budget{writes: 2}, decide: one, voters: 1, see: func(o *Observation) {
+		"members judged although the primary is busy": {left: budget{writes: 2}, decide: one, voters: 1, see: func(o *Observation) {
 			for i := range o.Members {
 				o.Members[i].Busy = false
 			}

@@ -17,8 +17,8 @@ type cluster struct {
 	notes   []string
 }
 
-// Decide returns the next step. Every observation has a decision. The first rule with a decision wins. Each rule repairs what later rules rely
-// on.
+// Decide returns the next step. Every observation has a decision. The first rule with a decision wins. Each rule repairs faults that later
+// rules do not expect.
 func Decide(want Want, o Observation) Decision {
 	c := &cluster{want: want, record: o.Record, members: o.Members}
 	for _, m := range c.members {
@@ -321,7 +321,9 @@ func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 	}
 	step := c.order(ActionFollow, m)
 	step.Source, step.Acknowledge, step.Personal = c.record.Primary, acknowledge, isPersonal
-	if !follows { // a member that already receives gets no proof, because it has hardly ever applied everything; its agent stops the receiver first
+	// A member that already receives has rarely applied everything. Its step has no proof, because the agent applies the relay log before
+	// it changes the source.
+	if !follows {
 		step.Proof = []Proof{{Member: m, Fact: FactDrained}}
 	}
 	return c.do(StateJoining, step, "member %d follows member %d", m.Ordinal, c.record.Primary.Ordinal)

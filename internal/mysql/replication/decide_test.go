@@ -114,7 +114,8 @@ func twoCopies(o *Observation) {
 // twoCopiesToken is the consent to continue with member 1 of twoCopies.
 const twoCopiesToken = "4-9-s1-1-b9558e79"
 
-// single returns a database that was never formed, with the data of a single server on the first volume.
+// single returns a change to a database that was never formed. Its first volume has the data of a single server, and the other volumes have
+// the state others.
 func single(mark, adopt string, others Volume) func(*Observation, *Want) {
 	return func(o *Observation, w *Want) {
 		o.Record, w.Adopt = Record{}, adopt
@@ -125,7 +126,7 @@ func single(mark, adopt string, others Volume) func(*Observation, *Want) {
 	}
 }
 
-// Each row is a case of the decision table. The rows are sorted by their first step.
+// Each row is a case of the decision table.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	lost := func(o *Observation) {
@@ -145,12 +146,12 @@ func TestDecide(t *testing.T) {
 	}{
 		"all is well":           {nil, StateHealthy, ""},
 		"the primary is unseen": {func(o *Observation, _ *Want) { silent(&o.Members[0]) }, StatePrimaryUnseen, ""},
-		"one look failed": {func(o *Observation, _ *Want) {
+		"one query failed": {func(o *Observation, _ *Want) {
 			lost(o)
 			o.Members[0].Silent = false
 		}, StatePrimaryUnseen, ""},
 		"the primary is gone": {func(o *Observation, _ *Want) { lost(o) }, StatePrimaryLost, "Promise of 1 in 5"},
-		"the primary is gone, and a person decides": {func(o *Observation, w *Want) {
+		"the primary is gone, and failover is manual": {func(o *Observation, w *Want) {
 			lost(o)
 			w.Manual = true
 		}, StatePrimaryLost, ""},
@@ -194,7 +195,7 @@ func TestDecide(t *testing.T) {
 			promised(o)
 			o.Members[1].Received, o.Members[2].Received = sets[5], sets[3]
 		}, StateDiverged, ""},
-		"the candidate's volume is another one": {func(o *Observation, _ *Want) {
+		"the candidate's data was replaced": {func(o *Observation, _ *Want) {
 			promised(o)
 			o.Members[1].Server = servers[9]
 		}, StateQuorumLost, ""},
@@ -210,7 +211,7 @@ func TestDecide(t *testing.T) {
 				o.Members[i].Promised, o.Members[i].Role = 5, RoleNone
 			}
 		}, StateSwitching, "Record 5: 1 with [2]/1"},
-		"the primary started again on an older state, and a person decides": {func(o *Observation, w *Want) {
+		"the primary started again on an older state, and failover is manual": {func(o *Observation, w *Want) {
 			putBack(o)
 			w.Manual = true
 		}, StatePrimaryLost, ""},
@@ -243,7 +244,7 @@ func TestDecide(t *testing.T) {
 			personal(o)
 			o.Members[0].Orders, o.Members[0].Servers = 1, nil
 		}, StateJoining, "Follow of 1 in 4"},
-		"a member was made again": {func(o *Observation, _ *Want) {
+		"a member was recreated": {func(o *Observation, _ *Want) {
 			personal(o)
 			o.Record.Voters, o.Members[1].Server, o.Members[1].Acknowledges = o.Record.Voters[1:], servers[9], false
 		}, StateRecorded, "Serve of 0 in 4"},
@@ -322,7 +323,7 @@ func TestDecide(t *testing.T) {
 			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty, Ticket: "join:9:0:s1"}
 			o.Members[0].Cut = []int{1}
 		}, StateHealthy, ""},
-		"a voter has what the primary has not shown yet": {func(o *Observation, _ *Want) {
+		"a voter has transactions that the primary has not shown yet": {func(o *Observation, _ *Want) {
 			o.Members[2].Received = maps.Clone(sets[1])
 			o.Members[2].Received[o.Members[0].Server] = []interval{{1, 999}}
 		}, StateHealthy, ""},
@@ -330,38 +331,38 @@ func TestDecide(t *testing.T) {
 			useless(o, 1, 2)
 			o.Members[0].Cut, w.WhenAlone = []int{1}, Block
 		}, StateVoterBad, "Record 4: 0 with [1 2]/1"},
-		"a member has more": {func(o *Observation, _ *Want) {
+		"a member has more transactions": {func(o *Observation, _ *Want) {
 			o.Record.Voters = o.Record.Voters[:1]
 			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: sets[3], Executed: sets[3]}
 			o.Members[0].Cut = []int{2}
 		}, StateErrant, "Ticket join:9:0:s1 of 2"},
-		"a member has more, and commits wait": {func(o *Observation, _ *Want) {
+		"a member has more transactions, and commits wait": {func(o *Observation, _ *Want) {
 			o.Record.Voters = o.Record.Voters[:1]
 			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: sets[3], Executed: sets[3]}
 			o.Members[0].Cut, o.Members[0].Waiting = []int{2}, 1
 		}, StateHealthy, ""},
-		"a member lacks what the primary's logs have no more": {func(o *Observation, _ *Want) { behind(o) }, StateJoining, "Ticket join:9:0:s1 of 2"},
-		"a member lacks what the primary's logs have no more, and copies": {func(o *Observation, _ *Want) {
+		"a member lacks transactions that the primary's logs no longer have": {func(o *Observation, _ *Want) { behind(o) }, StateJoining, "Ticket join:9:0:s1 of 2"},
+		"a member lacks transactions that the primary's logs no longer have, and copies": {func(o *Observation, _ *Want) {
 			behind(o)
 			o.Members[2].Ticket = "join:9:0:s1"
 		}, StateHealthy, ""},
-		"a member lacks what the primary's logs have no more, and it is the only one": {func(o *Observation, w *Want) {
+		"a member lacks transactions that the primary's logs no longer have, and it is the only one": {func(o *Observation, w *Want) {
 			behind(o)
 			w.Replicas, o.Record.Voters = 3, nil
 			silent(&o.Members[1])
 			o.Members[0].Cut = []int{1, 2}
 		}, StateVoterBad, "Record 4: 0 with []/0"},
-		"a member lacks what the primary's logs still have": {func(o *Observation, _ *Want) {
+		"a member lacks transactions that the primary's logs still have": {func(o *Observation, _ *Want) {
 			behind(o)
 			o.Members[0].Purged = sets[1]
 		}, StateJoining, "Follow of 2 in 4"},
-		"a member has more, and the primary is busy": {func(o *Observation, _ *Want) {
+		"a member has more transactions, and the primary is busy": {func(o *Observation, _ *Want) {
 			o.Record.Voters = o.Record.Voters[:1]
 			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: maps.Clone(sets[3]), Executed: sets[3]}
 			o.Members[2].Received[o.Members[2].Server] = []interval{{1, 2}}
 			o.Members[0].Cut, o.Members[0].Busy = []int{2}, true
 		}, StateErrant, "Ticket join:9:0:s1 of 2"},
-		"a member has received what the busy primary shows later": {func(o *Observation, _ *Want) {
+		"a member has received transactions that the busy primary shows later": {func(o *Observation, _ *Want) {
 			o.Record.Voters = o.Record.Voters[:1]
 			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: maps.Clone(sets[1]), Executed: sets[1]}
 			o.Members[2].Received[o.Members[0].Server] = []interval{{1, 999}}
@@ -390,15 +391,15 @@ func TestDecide(t *testing.T) {
 		"a learner has caught up": {func(o *Observation, _ *Want) {
 			o.Record.Voters, o.Members[2].Acknowledges = o.Record.Voters[:1], false
 		}, StateGrowing, "Record 4: 0 with [1 2]/1"},
-		"a learner has caught up with one that is alone": {func(o *Observation, _ *Want) {
+		"a learner has caught up with a primary that is alone": {func(o *Observation, _ *Want) {
 			o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands = nil, 0, 0
 			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
 		}, StateGrowing, "Record 4: 0 with []/1"},
-		"one that was alone needs a copy, and its replicas have the old revision": {func(o *Observation, _ *Want) {
+		"a primary that was alone needs a copy, and its replicas have the old revision": {func(o *Observation, _ *Want) {
 			o.Record.Voters, o.Record.Revision, o.Members[0].Demands = nil, 10, 0
 			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
 		}, StateJoining, "Follow of 1 in 4"},
-		"one that was alone needs a copy": {func(o *Observation, _ *Want) {
+		"a primary that was alone needs a copy": {func(o *Observation, _ *Want) {
 			o.Record.Voters, o.Members[0].Demands = nil, 0
 			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
 		}, StateRecorded, "Serve of 0 in 4"},
@@ -408,23 +409,23 @@ func TestDecide(t *testing.T) {
 		"a commit waits though a voter is connected": {func(o *Observation, _ *Want) {
 			o.Members[0].Waiting, o.Members[0].Blocked = 1, true
 		}, StateBlocked, "Heartbeat of 0 in 4"},
-		"another primary is asked for": {func(_ *Observation, w *Want) { w.Switch, w.To = true, 2 }, StateSwitchWanted, "Demote of 0 in 5"},
-		"another primary is asked for, and lags": {func(o *Observation, w *Want) {
+		"another primary is wanted": {func(_ *Observation, w *Want) { w.Switch, w.To = true, 2 }, StateSwitchWanted, "Demote of 0 in 5"},
+		"another primary is wanted, and lags": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[2].CaughtUp = true, 2, false
 		}, StateSwitchWanted, ""},
-		"another primary is asked for, and commits wait": {func(o *Observation, w *Want) {
+		"another primary is wanted, and commits wait": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[0].Waiting = true, 2, 1
 		}, StateSwitchWanted, ""},
-		"the primary gave its epoch up": {func(o *Observation, w *Want) {
+		"the primary gave up its epoch": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[0].Promised, o.Members[0].Role = true, 2, 5, RoleNone
 		}, StateSwitching, "Promise of 1 in 5"},
-		"the primary gave its epoch up, and all promised": {func(o *Observation, w *Want) {
+		"the primary gave up its epoch, and all promised": {func(o *Observation, w *Want) {
 			promised(o)
 			w.Switch, w.To = true, 2
 			o.Members[0] = healthy().Members[0]
 			o.Members[0].Promised, o.Members[0].Role = 5, RoleNone
 		}, StateSwitching, "Record 5: 2 with [1]/1"},
-		"the primary gave its epoch up, and has more": {func(o *Observation, w *Want) {
+		"the primary gave up its epoch, and has more transactions": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[0].Promised, o.Members[0].Role, o.Members[0].Received = true, 2, 5, RoleNone, sets[3]
 		}, StateSwitching, "Record 5: 0 with [1 2]/1"},
 		"no member is wanted": {func(_ *Observation, w *Want) { w.Replicas = 0 }, StateParked, ""},
@@ -464,7 +465,7 @@ func TestDecide(t *testing.T) {
 			o.Members[2].UID = "u"
 			o.Members[1].UID, o.Members[1].Outdated, o.Members[1].Down = "u", true, true
 		}, StateRolling, ""},
-		"the same, and nothing failed": {func(o *Observation, w *Want) {
+		"a voter's server is down, and the change has not failed": {func(o *Observation, w *Want) {
 			w.WellFor, o.Members[0].WellFor, o.Members[2].WellFor = time.Minute, time.Hour, time.Second
 			o.Members[1].UID, o.Members[1].Outdated, o.Members[1].Down = "u", true, true
 		}, StateRolling, "DeletePod of 1 in 4"},
@@ -483,7 +484,7 @@ func TestDecide(t *testing.T) {
 			o.Record.Voters, o.Members[0].Outdated, o.Members[0].Cut = o.Record.Voters[:1], true, []int{2}
 			o.Members[2] = Member{Identity: Identity{Ordinal: 2}, Silent: true}
 		}, StateRolling, ""},
-		"the primary is outdated, and asked for": {func(o *Observation, w *Want) {
+		"the primary is outdated, and wanted as the primary": {func(o *Observation, w *Want) {
 			o.Members[0].Outdated, w.Switch, w.To = true, true, 0
 		}, StateSwitchWanted, "Demote of 0 in 5"},
 		"the only member is outdated": {func(o *Observation, w *Want) {
@@ -503,7 +504,7 @@ func TestDecide(t *testing.T) {
 			w.Replicas, w.WhenAlone, o.Record.Voters, o.Members = 2, Block, o.Record.Voters[:1], o.Members[:2]
 			failing(&o.Members[1])
 		}, StateRolling, "DeletePod of 1 in 4"},
-		"nothing was formed, and the first data is not made by an outdated pod": {func(o *Observation, _ *Want) {
+		"nothing was formed, and an outdated pod fails to create the first data": {func(o *Observation, _ *Want) {
 			o.Record = Record{}
 			for i := range o.Members {
 				o.Members[i] = Member{Identity: Identity{Ordinal: i}, UID: "u", Answers: true, Volume: VolumeEmpty, Bad: true, Outdated: true}
@@ -549,7 +550,7 @@ func TestDecide(t *testing.T) {
 			o.Members[0], o.Members[1] = Member{Answers: true, Volume: VolumeLost}, Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
 			w.AcceptLoss = "4-9-s1"
 		}, StateSwitching, "Promise of 2 in 5"},
-		"the loss of both volumes is accepted, and promised": {func(o *Observation, w *Want) {
+		"the loss of both volumes is accepted, and the copy has promised": {func(o *Observation, w *Want) {
 			o.Members[0], o.Members[1] = Member{Answers: true, Volume: VolumeLost}, Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
 			o.Members[2].Promised, o.Members[2].Role = 5, RoleNone
 			w.AcceptLoss = "4-9-s1"
@@ -593,7 +594,7 @@ func TestDecide(t *testing.T) {
 			silent(&o.Members[2])
 			w.AcceptLoss = "4-9-s1"
 		}, StateLost, ""},
-		"the volume of one that was alone is gone": {func(o *Observation, _ *Want) {
+		"the volume of a primary that was alone is gone": {func(o *Observation, _ *Want) {
 			o.Record.Voters, o.Record.Acknowledgements = nil, 0
 			o.Members[0] = Member{Answers: true, Volume: VolumeEmpty}
 		}, StateLost, ""},
@@ -635,10 +636,10 @@ func TestDecide(t *testing.T) {
 				o.Members[i] = Member{Identity: Identity{Ordinal: i}, Answers: true, Volume: VolumeEmpty}
 			}
 		}, StateFresh, "Ticket seed of 0"},
-		"the data of one server":             {single("0a1b2c3d", "0a1b2c3d", VolumeEmpty), StateFresh, "Ticket adopt:0a1b2c3d of 0"},
-		"the data of another server":         {single("0a1b2c3d", "ffffffff", VolumeEmpty), StateRecordLost, ""},
-		"the data of one server, unexpected": {single("0a1b2c3d", "", VolumeEmpty), StateRecordLost, ""},
-		"two members have data of one":       {single("0a1b2c3d", "0a1b2c3d", VolumeSingle), StateRecordLost, ""},
+		"the data of one server":              {single("0a1b2c3d", "0a1b2c3d", VolumeEmpty), StateFresh, "Ticket adopt:0a1b2c3d of 0"},
+		"the data of another server":          {single("0a1b2c3d", "ffffffff", VolumeEmpty), StateRecordLost, ""},
+		"the data of one server, unexpected":  {single("0a1b2c3d", "", VolumeEmpty), StateRecordLost, ""},
+		"two members have single-server data": {single("0a1b2c3d", "0a1b2c3d", VolumeSingle), StateRecordLost, ""},
 		"the data of one server is gone": {func(o *Observation, w *Want) {
 			single("", "0123456789abcdef01234567", VolumeEmpty)(o, w)
 			o.Members[0].Volume = VolumeEmpty

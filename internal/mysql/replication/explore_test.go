@@ -316,7 +316,7 @@ func TestPods(t *testing.T) {
 	} {
 		c.change()
 		if got := r.Pods(c.wanted); got != c.pods {
-			t.Errorf("%d wanted by %+v: %d", c.wanted, r, got)
+			t.Errorf("Pods(%d) of %+v returns %d", c.wanted, r, got)
 		}
 	}
 }

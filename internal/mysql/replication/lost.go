@@ -61,7 +61,8 @@ func (c *cluster) copiesLeft() (left []Member) {
 	return left
 }
 
-// mostComplete returns the first member that has all transactions of the others, or nil. (The number of transactions proves nothing.)
+// mostComplete returns the first member that has all transactions of the others, or nil. (Counting is not enough: a member with more
+// transactions may lack one that another member has.)
 func mostComplete(members []Member) *Member {
 	for _, m := range members {
 		if !slices.ContainsFunc(members, func(other Member) bool { return !m.Received.Contains(other.Received) }) {

@@ -26,8 +26,8 @@ type Record struct {
 	// Formed reports whether a primary ever existed.
 	Formed  bool     `json:"formed"`
 	Primary Identity `json:"primary"`
-	// Voters are the members whose acknowledgements count, by ordinal. They do not include the primary. Without voters, the primary is
-	// alone.
+	// Voters are the members whose acknowledgements count, sorted by ordinal. They do not include the primary. Without voters, the
+	// primary is alone.
 	Voters []Identity `json:"voters,omitempty"`
 	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges it to the
 	// client. 0 means that the primary needs no voter. If it is 1 and there are no voters, commits wait.
@@ -117,7 +117,7 @@ type Member struct {
 	Volume Volume
 	// Mark is the mark of a single server's data on the volume.
 	Mark string
-	// Instance identifies the start of the agent.
+	// Instance identifies the start of the server, or of the agent while no server runs.
 	Instance string
 	// Running reports whether the server answers its agent.
 	Running bool

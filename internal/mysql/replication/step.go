@@ -30,8 +30,8 @@ type Step struct {
 	Action  Action
 	Message string
 
-	// Member is the member to which the step applies, as observed. The step fails if its pod, its data or the start of its agent has
-	// changed.
+	// Member is the member to which the step applies, as observed. The step fails if its pod or its data was replaced, or its server
+	// was restarted.
 	Member Member
 	Ticket string
 	// Epoch and Revision are part of each order. A member refuses an epoch below its promise, and a revision below its own.
@@ -86,7 +86,7 @@ type State string
 
 // The states of a database.
 const (
-	StateFresh         State = "Fresh"         // nothing was formed
+	StateFresh         State = "Fresh"         // the database was never formed
 	StateRecordLost    State = "RecordLost"    // data exists, but its latest record does not: a user must act
 	StateSwitching     State = "Switching"     // a member has promised a higher epoch
 	StateDiverged      State = "Diverged"      // two candidates each have transactions that the other lacks: a user must act

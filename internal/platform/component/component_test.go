@@ -62,19 +62,19 @@ func TestGraph(t *testing.T) {
 		"services may wait for services": {"{auth: {dependsOn: [web, proxy]}, web: {}, proxy: {}}", []string{
 			"proxy <-", "web <- proxy", "auth <- web proxy",
 		}},
-		"what is known already is not repeated": {"{mysql: {}, auth: {dependsOn: [mysql, mysql]}}", []string{"mysql <-", "auth <- mysql"}},
-		"one after the other": {"{rollout: {order: Sequential}, mysql: {}, eureka: {}, auth: {}, web: {}}", []string{
+		"a repeated dependency counts once": {"{mysql: {}, auth: {dependsOn: [mysql, mysql]}}", []string{"mysql <-", "auth <- mysql"}},
+		"order Sequential": {"{rollout: {order: Sequential}, mysql: {}, eureka: {}, auth: {}, web: {}}", []string{
 			"mysql <-", "eureka <- mysql", "auth <- eureka", "web <- auth",
 		}},
-		"one after the other, in the user's order": {"{rollout: {order: Sequential}, mysql: {dependsOn: [eureka]}, eureka: {}, auth: {dependsOn: [web]}, web: {}}", []string{
+		"order Sequential, in the user's order": {"{rollout: {order: Sequential}, mysql: {dependsOn: [eureka]}, eureka: {}, auth: {dependsOn: [web]}, web: {}}", []string{
 			"eureka <-", "mysql <- eureka", "web <- mysql", "auth <- web",
 		}},
-		"services of one's own wait for what they name": {"{mysql: {}, eureka: {}, proxy: {}, additionalServices: [{name: b, dependsOn: [c]}, {name: c, dependsOn: [mysql]}, {name: a}]}", []string{
+		"additional services wait only for their dependsOn": {"{mysql: {}, eureka: {}, proxy: {}, additionalServices: [{name: b, dependsOn: [c]}, {name: c, dependsOn: [mysql]}, {name: a}]}", []string{
 			"mysql <-", "eureka <-", "proxy <- mysql eureka", "c <- mysql", "b <- c", "a <-",
 		}},
-		"the product may wait for one's own": {"{web: {dependsOn: [a]}, additionalServices: [{name: a}]}", []string{"a <-", "web <- a"}},
-		"cron jobs come last":                {"{cronJobs: [{name: j, dependsOn: [a, mysql]}], additionalServices: [{name: a}], mysql: {}}", []string{"mysql <-", "a <-", "j <- a mysql"}},
-		"by dependency, said explicitly":     {"{rollout: {order: Dependency}, mysql: {}, eureka: {}}", []string{"mysql <-", "eureka <-"}},
+		"services depend on additional services": {"{web: {dependsOn: [a]}, additionalServices: [{name: a}]}", []string{"a <-", "web <- a"}},
+		"cron jobs come last":                    {"{cronJobs: [{name: j, dependsOn: [a, mysql]}], additionalServices: [{name: a}], mysql: {}}", []string{"mysql <-", "a <-", "j <- a mysql"}},
+		"order Dependency, set explicitly":       {"{rollout: {order: Dependency}, mysql: {}, eureka: {}}", []string{"mysql <-", "eureka <-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,59 +91,59 @@ func TestContradictions(t *testing.T) {
 		"a dependency that is not declared": {
 			"{auth: {dependsOn: [proxy]}}", "spec.auth.dependsOn", `"proxy" is not declared: declare it in the spec, or remove it here`,
 		},
-		"a dependency of no name": {
+		"a dependency that no component has": {
 			"{auth: {dependsOn: [oracle]}, proxy: {}}", "spec.auth.dependsOn", `"oracle" is not declared: declare it in the spec, or remove it here; declared are proxy`,
 		},
-		"itself": {
+		"a cycle of one": {
 			"{auth: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> auth: remove one of these components from dependsOn",
 		},
-		"two": {
+		"a cycle of two": {
 			"{auth: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> proxy -> auth: remove one of these components from dependsOn",
 		},
-		"three": {
+		"a cycle of three": {
 			"{auth: {dependsOn: [ds-adapter]}, ds-adapter: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn",
 			"components wait for one another: auth -> ds-adapter -> proxy -> auth: remove one of these components from dependsOn",
 		},
-		"middleware and service": {
+		"a cycle of middleware and service": {
 			"{mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these components from dependsOn",
 		},
-		"the table's edge is not to blame": {
+		"the error names the user's edge, not the table's": {
 			"{proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: proxy -> web -> proxy: remove one of these components from dependsOn",
 		},
-		"a cycle behind a component that is in none": {
+		"a component that waits for a cycle": {
 			"{auth: {dependsOn: [web]}, proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: web -> proxy -> web: remove one of these components from dependsOn",
 		},
-		"one after the other": {
+		"order Sequential": {
 			"{rollout: {order: Sequential}, mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these components from dependsOn",
 		},
 		"the same name": {
 			"{auth: {name: a}, proxy: {name: a}}", "spec.proxy.name", `must be unique: "a" is already the name of spec.auth`,
 		},
-		"another's default name": {
+		"the default name of another component": {
 			"{mysql: {}, web: {name: mysql-dataservice}}", "spec.web.name", `must be unique: "mysql-dataservice" is already the name of spec.mysql`,
 		},
-		"a name of the platform's own, though it is not declared": {
+		"the name of a built-in component that is not declared": {
 			"{additionalServices: [{name: mysql}]}", "spec.additionalServices[mysql].name", `"mysql" is the name of a built-in component, or reserved: choose another name`,
 		},
-		"the name of all that is shared": {
+		"the name of the shared objects": {
 			"{cronJobs: [{name: platform}]}", "spec.cronJobs[platform].name", `"platform" is the name of a built-in component, or reserved: choose another name`,
 		},
-		"a service and a cron job": {
+		"a service and a cron job with one name": {
 			"{additionalServices: [{name: a}], cronJobs: [{name: a}]}", "spec.cronJobs[a].name", `must be unique: "a" is already the name of spec.additionalServices[a]`,
 		},
-		"the objects of another": {
+		"the object name of another component": {
 			"{auth: {name: a}, additionalServices: [{name: a}]}", "spec.additionalServices[a].name", `must be unique: "a" is already the name of spec.auth`,
 		},
-		"services of one's own": {
+		"a cycle of additional services": {
 			"{additionalServices: [{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]}", "spec.additionalServices[a].dependsOn", "components wait for one another: a -> b -> a: remove one of these components from dependsOn",
 		},
-		"uuc, which is a third party by default": {
+		"uuc without a url, a third party by default": {
 			"{uuc: {}}", "spec.uuc.thirdParty", "must be set for kind ThirdParty, with the url of the middleware",
 		},
-		"no such number of a kind": {
+		"an unknown number of a kind": {
 			"{eureka: {kind: 7}}", "spec.eureka.kind", "must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3), not '7'",
 		},
-		"no such kind": {
+		"an unknown kind": {
 			"{mysql: {kind: Job}}", "spec.mysql.kind", "must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3), not 'Job'",
 		},
 		"no url": {

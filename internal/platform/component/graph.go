@@ -65,7 +65,7 @@ func (g *Graph) Callers(name dsv1.ComponentName) []dsv1.ComponentName {
 	return callers
 }
 
-// NewGraph computes the graph of a spec. It returns a *specfield.Error for a duplicate name, an undeclared dependency, or a cycle.
+// NewGraph computes the graph of a spec. It returns a *render.Error for a duplicate name, an undeclared dependency, or a cycle.
 func NewGraph(spec *dsv1.DataServiceSpec) (*Graph, error) {
 	declared, err := declaredComponents(spec)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestTheTableIsTheAPI(t *testing.T) {
 		named = append(named, string(row.name))
 	}
 	assert.DeepEqual(t, slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(fields)))
-	assert.Equal(t, TableIndex("oracle"), len(table), "a service of the user's own")
+	assert.Equal(t, TableIndex("oracle"), len(table), "the name of an additional service")
 	assert.Equal(t, TableIndex(Platform), -1)
 }
 

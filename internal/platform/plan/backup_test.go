@@ -319,7 +319,7 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		"no YAML":           {nil, "a: b: c", "read the DataService in -"},
 		"another kind":      {nil, "apiVersion: v1\nkind: Secret\n", "not a d3os-product.com.d3os/v1, Kind=DataService"},
-		"nothing":           {nil, "", "not a d3os-product.com.d3os/v1, Kind=DataService"},
+		"no input":          {nil, "", "not a d3os-product.com.d3os/v1, Kind=DataService"},
 		"a wrong type":      {nil, strings.Replace(ok, "eureka: {}", "eureka: {port: many}", 1), "cannot unmarshal"},
 		"an unknown field":  {nil, strings.Replace(ok, "eureka: {}", "eureka: {replicas: 7}", 1), `unknown field "replicas"`},
 		"an unknown kind":   {nil, strings.Replace(ok, "eureka: {}", "eureka: {kind: 7}", 1), "spec.eureka.kind: must be Deployment"},

@@ -139,7 +139,7 @@ func (p *planner) mysql(c *component.Component) error {
 	return p.add(name, string(c.Name), d, keep)
 }
 
-// users plans the passwords of the database's further accounts.
+// users plans the passwords of the database's additional accounts: those in the spec, and those for backups.
 func (p *planner) users(c *component.Component, keep bool) error {
 	var names []string
 	for _, user := range c.MySQL.Users {

@@ -118,17 +118,17 @@ func TestWhichSecrets(t *testing.T) {
 		mysql, platform string
 		checksum        bool
 	}{
-		"nothing":                 {"{}", []string{}, "", "", false},
-		"no user":                 {"{eureka: {}}", []string{}, "", "", false},
-		"middleware alone":        {"{mysql: {}}", []string{mysqlSecret}, mysqlSecret, "", false},
-		"in the cluster":          {inCluster, []string{platformSecret, mysqlSecret}, mysqlSecret, platformSecret, false},
-		"another name":            {"{mysql: {name: db}}", []string{"db-credentials"}, "db-credentials", "", false},
-		"an account of one's own": {"{mysql: {credentialsSecret: mine}, web: {}}", []string{platformSecret}, "mine", platformSecret, false},
-		"further accounts":        {"{mysql: {users: [{name: a}, {name: b}]}}", []string{"mysql-dataservice-users", mysqlSecret}, mysqlSecret, "", false},
-		"elsewhere, in the spec":  {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', username: u, password: p}}, web: {}}", []string{platformSecret, "mysql-dataservice-third-party"}, "mysql-dataservice-third-party", platformSecret, true},
-		"elsewhere, in a Secret":  {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}, web: {}}", []string{platformSecret}, "theirs", platformSecret, false},
-		"elsewhere, for nobody":   {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}}", []string{}, "theirs", "", false},
-		"a Secret without a name": {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {}}}}", []string{"mysql-dataservice-third-party"}, "mysql-dataservice-third-party", "", true},
+		"nothing":                      {"{}", []string{}, "", "", false},
+		"no component with a password": {"{eureka: {}}", []string{}, "", "", false},
+		"middleware alone":             {"{mysql: {}}", []string{mysqlSecret}, mysqlSecret, "", false},
+		"in the cluster":               {inCluster, []string{platformSecret, mysqlSecret}, mysqlSecret, platformSecret, false},
+		"another name":                 {"{mysql: {name: db}}", []string{"db-credentials"}, "db-credentials", "", false},
+		"a user's account":             {"{mysql: {credentialsSecret: mine}, web: {}}", []string{platformSecret}, "mine", platformSecret, false},
+		"further accounts":             {"{mysql: {users: [{name: a}, {name: b}]}}", []string{"mysql-dataservice-users", mysqlSecret}, mysqlSecret, "", false},
+		"third party, in the spec":     {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', username: u, password: p}}, web: {}}", []string{platformSecret, "mysql-dataservice-third-party"}, "mysql-dataservice-third-party", platformSecret, true},
+		"third party, in a Secret":     {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}, web: {}}", []string{platformSecret}, "theirs", platformSecret, false},
+		"third party without services": {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {name: theirs}}}}", []string{}, "theirs", "", false},
+		"a Secret without a name":      {"{mysql: {kind: 3, thirdParty: {url: 'mysql://a', secretRef: {}}}}", []string{"mysql-dataservice-third-party"}, "mysql-dataservice-third-party", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

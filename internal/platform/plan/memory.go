@@ -30,7 +30,7 @@ type memory struct {
 type source struct {
 	uid         types.UID
 	generation  int64
-	database    string // name of the database in use, which may differ from the name in the spec
+	database    string // identifies the planned database (see database), which may differ from the spec's
 	credentials values.Credentials
 }
 

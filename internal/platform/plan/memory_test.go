@@ -55,7 +55,7 @@ func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
 		times, bound int
 		change       func(ds *dsv1.DataService, text string)
 	}{
-		"updates": {25, 12 << 20, func(ds *dsv1.DataService, text string) {
+		"planned": {25, 12 << 20, func(ds *dsv1.DataService, text string) {
 			ds.Spec.AdditionalServices[0].Config = map[string]string{"a": text}
 		}},
 		"refused for its size": {25, 12 << 20, func(ds *dsv1.DataService, text string) {
@@ -107,8 +107,8 @@ func makePlan(p *Planner, ds *dsv1.DataService) (*Plan, error) {
 	return p.Make(ds, graph, values.Credentials{MySQLSecret: "mysql", PlatformSecret: "platform"})
 }
 
-// A default for all components counts once for each component: 1 MB with 200 components is refused, because it would
-// become 200 MB.
+// A default for all components counts once for each component: 1 MB with 100 components is refused, because it would
+// become 100 MB.
 func TestASpecThatMultipliesIsRefused(t *testing.T) {
 	renderer, err := render.New("v1.36.0")
 	assert.NilError(t, err)

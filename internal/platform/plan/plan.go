@@ -50,13 +50,13 @@ func NewPlanner(renderer *render.Renderer, images map[string]string) *Planner {
 	return &Planner{renderer: renderer, images: images, memory: newMemory(openBytes, packedBytes)}
 }
 
-// Graph returns the graph of a DataService's spec. The error is a *specfield.Error.
+// Graph returns the graph of a DataService's spec. The error is a *render.Error.
 func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
 	return component.NewGraph(&ds.Spec)
 }
 
-// Make returns the plan of a DataService whose graph was computed. It renders only the components that have changed since the last plan.
-// Objects are shared with earlier plans: do not modify them.
+// Make returns the plan of a DataService. graph is its graph. It renders only the components that have changed since the last plan. Objects
+// are shared with earlier plans: do not modify them.
 func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials values.Credentials) (*Plan, error) {
 	from := source{ds.UID, ds.Generation, database(ds, graph), credentials}
 	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
@@ -150,8 +150,8 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 	return plan, inputs, nil
 }
 
-// spelledOut returns the fields of an operator's resource that the Go type omits if their value is zero. A plan must include these fields:
-// otherwise the operator would not correct another writer's changes of these fields.
+// spelledOut returns the fields that the Go type of a resource omits if their value is false. The resource is of one of the operator's kinds.
+// A plan must include these fields: otherwise the operator would not correct another writer's changes of these fields.
 func spelledOut(o *unstructured.Unstructured) [][]string {
 	return [][]string{{"spec", object.PauseField(o)}, {"spec", "networkPolicy", "enabled"}}
 }

@@ -52,17 +52,17 @@ func TestPodTemplate(t *testing.T) {
 		look    func(*corev1.PodTemplateSpec) any
 		want    any
 	}{
-		"a field":                 {"spec: {hostAliases: [{ip: 192.0.2.1, hostnames: [a]}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.HostAliases[0].IP }, "192.0.2.1"},
-		"a field of a container":  {"spec: {containers: [{name: web, tty: true}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].TTY }, true},
-		"the rest of it stays":    {"spec: {containers: [{name: web, tty: true}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].Image }, "nginx:1"},
-		"another container":       {"spec: {containers: [{name: more, image: a}]}", func(p *corev1.PodTemplateSpec) any { return len(p.Spec.Containers) }, 2},
-		"null takes out":          {"spec: {containers: [{name: web, livenessProbe: null}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].LivenessProbe == nil }, true},
-		"a directive":             {"spec: {volumes: [{name: configs, $patch: delete}], containers: [{name: web, volumeMounts: [{mountPath: /usr/share/nginx/html/app.config.js, $patch: delete}]}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Volumes[0].Name }, "config-template"},
-		"a directive for a map":   {"spec: {securityContext: {$patch: replace, runAsNonRoot: true}}", func(p *corev1.PodTemplateSpec) any { return p.Spec.SecurityContext.String() }, (&corev1.PodSecurityContext{RunAsNonRoot: &yes}).String()},
-		"labels and annotations":  {"metadata: {labels: {a: b}, annotations: {c: d}}", func(p *corev1.PodTemplateSpec) any { return p.Labels["a"] + p.Annotations["c"] }, "bd"},
-		"a quantity":              {"spec: {containers: [{name: web, resources: {limits: {cpu: 2000m}}}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].Resources.Limits.Cpu().String() }, "2"},
-		"nothing":                 {"", func(p *corev1.PodTemplateSpec) any { return len(p.Spec.Containers) }, 1},
-		"what runs as it is said": {"metadata: {labels: {app.kubernetes.io/name: web}}", func(p *corev1.PodTemplateSpec) any { return p.Labels["app.kubernetes.io/name"] }, "web"},
+		"a field":                        {"spec: {hostAliases: [{ip: 192.0.2.1, hostnames: [a]}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.HostAliases[0].IP }, "192.0.2.1"},
+		"a field of a container":         {"spec: {containers: [{name: web, tty: true}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].TTY }, true},
+		"the container's image stays":    {"spec: {containers: [{name: web, tty: true}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].Image }, "nginx:1"},
+		"another container":              {"spec: {containers: [{name: more, image: a}]}", func(p *corev1.PodTemplateSpec) any { return len(p.Spec.Containers) }, 2},
+		"null removes a field":           {"spec: {containers: [{name: web, livenessProbe: null}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].LivenessProbe == nil }, true},
+		"a directive":                    {"spec: {volumes: [{name: configs, $patch: delete}], containers: [{name: web, volumeMounts: [{mountPath: /usr/share/nginx/html/app.config.js, $patch: delete}]}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Volumes[0].Name }, "config-template"},
+		"a directive for a map":          {"spec: {securityContext: {$patch: replace, runAsNonRoot: true}}", func(p *corev1.PodTemplateSpec) any { return p.Spec.SecurityContext.String() }, (&corev1.PodSecurityContext{RunAsNonRoot: &yes}).String()},
+		"labels and annotations":         {"metadata: {labels: {a: b}, annotations: {c: d}}", func(p *corev1.PodTemplateSpec) any { return p.Labels["a"] + p.Annotations["c"] }, "bd"},
+		"a quantity":                     {"spec: {containers: [{name: web, resources: {limits: {cpu: 2000m}}}]}", func(p *corev1.PodTemplateSpec) any { return p.Spec.Containers[0].Resources.Limits.Cpu().String() }, "2"},
+		"nothing":                        {"", func(p *corev1.PodTemplateSpec) any { return len(p.Spec.Containers) }, 1},
+		"a label with its planned value": {"metadata: {labels: {app.kubernetes.io/name: web}}", func(p *corev1.PodTemplateSpec) any { return p.Labels["app.kubernetes.io/name"] }, "web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,22 +76,22 @@ func TestPodTemplate(t *testing.T) {
 func TestPodsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ spec, field, message string }{
-		"an unknown field":          {"web: {podTemplate: {spec: {containers: [{name: web, imagePullPolice: Always}]}}}", "spec.web.podTemplate.spec.containers[0].imagePullPolice", "no such field"},
-		"a wrong type":              {"web: {podTemplate: {spec: {hostAliases: x}}}", "spec.web.podTemplate", "cannot unmarshal string"},
-		"no pod template":           {"web: {podTemplate: {containers: []}}", "spec.web.podTemplate.containers", "no such field"},
-		"an unknown directive":      {"web: {podTemplate: {spec: {containers: [{name: web, $patch: explode}]}}}", "spec.web.podTemplate", "explode"},
-		"a container of no name":    {"web: {podTemplate: {spec: {containers: [{image: a}]}}}", "spec.web.podTemplate", "name"},
-		"a container of no image":   {"web: {podTemplate: {spec: {containers: [{name: more}]}}}", "spec.web", `its pods have a container "more" without an image`},
-		"another identity":          {"web: {podTemplate: {metadata: {labels: {app.kubernetes.io/name: a}}}}", "spec.web.podTemplate.metadata.labels", "app.kubernetes.io/name is the operator's own"},
-		"no identity":               {"web: {podTemplate: {metadata: {labels: null}}}", "spec.web.podTemplate.metadata.labels", "the operator's own"},
-		"a container twice":         {"web: {sidecars: [{name: web, image: a}]}", "spec.web", `two containers named "web"`},
-		"an init container twice":   {"web: {initContainers: [{name: a, image: a}], sidecars: [{name: a, image: a}]}", "spec.web", `two containers named "a"`},
-		"a volume twice":            {"web: {volumes: [{name: configs, emptyDir: {}}]}", "spec.web", `two volumes named "configs"`},
-		"a volume that is missing":  {"web: {volumeMounts: [{name: a, mountPath: /a}]}", "spec.web", `mounts volume "a", but the pod has no volume of this name`},
-		"a mount twice":             {"web: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /tmp}]}", "spec.web", "two mounts at /tmp"},
-		"of a service of one's own": {"additionalServices: [{name: a, kind: Deployment, image: b, podTemplate: {spec: {x: y}}}]", "spec.additionalServices[a].podTemplate.spec.x", "no such field"},
-		"of a cron job":             {"cronJobs: [{name: a, schedule: '@daily', image: b, podTemplate: {spec: {x: y}}}]", "spec.cronJobs[a].podTemplate.spec.x", "no such field"},
-		"of a third party":          {"uuc: {thirdParty: {url: 'http://a'}, podTemplate: {spec: {x: y}}}", "spec.uuc.podTemplate.spec.x", "no such field"},
+		"an unknown field":                  {"web: {podTemplate: {spec: {containers: [{name: web, imagePullPolice: Always}]}}}", "spec.web.podTemplate.spec.containers[0].imagePullPolice", "no such field"},
+		"a wrong type":                      {"web: {podTemplate: {spec: {hostAliases: x}}}", "spec.web.podTemplate", "cannot unmarshal string"},
+		"no pod template":                   {"web: {podTemplate: {containers: []}}", "spec.web.podTemplate.containers", "no such field"},
+		"an unknown directive":              {"web: {podTemplate: {spec: {containers: [{name: web, $patch: explode}]}}}", "spec.web.podTemplate", "explode"},
+		"a container without a name":        {"web: {podTemplate: {spec: {containers: [{image: a}]}}}", "spec.web.podTemplate", "name"},
+		"a container without an image":      {"web: {podTemplate: {spec: {containers: [{name: more}]}}}", "spec.web", `its pods have a container "more" without an image`},
+		"another value of a reserved label": {"web: {podTemplate: {metadata: {labels: {app.kubernetes.io/name: a}}}}", "spec.web.podTemplate.metadata.labels", "app.kubernetes.io/name is the operator's own"},
+		"reserved labels removed":           {"web: {podTemplate: {metadata: {labels: null}}}", "spec.web.podTemplate.metadata.labels", "the operator's own"},
+		"a container twice":                 {"web: {sidecars: [{name: web, image: a}]}", "spec.web", `two containers named "web"`},
+		"an init container twice":           {"web: {initContainers: [{name: a, image: a}], sidecars: [{name: a, image: a}]}", "spec.web", `two containers named "a"`},
+		"a volume twice":                    {"web: {volumes: [{name: configs, emptyDir: {}}]}", "spec.web", `two volumes named "configs"`},
+		"a volume that is missing":          {"web: {volumeMounts: [{name: a, mountPath: /a}]}", "spec.web", `mounts volume "a", but the pod has no volume of this name`},
+		"a mount twice":                     {"web: {volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /tmp}]}", "spec.web", "two mounts at /tmp"},
+		"in an additional service":          {"additionalServices: [{name: a, kind: Deployment, image: b, podTemplate: {spec: {x: y}}}]", "spec.additionalServices[a].podTemplate.spec.x", "no such field"},
+		"in a cron job":                     {"cronJobs: [{name: a, schedule: '@daily', image: b, podTemplate: {spec: {x: y}}}]", "spec.cronJobs[a].podTemplate.spec.x", "no such field"},
+		"in a third party":                  {"uuc: {thirdParty: {url: 'http://a'}, podTemplate: {spec: {x: y}}}", "spec.uuc.podTemplate.spec.x", "no such field"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

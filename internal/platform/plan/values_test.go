@@ -183,7 +183,7 @@ func TestTheChecksumIsAlwaysKeyed(t *testing.T) {
 	own := valuesOf(t, p, name)["checksum-key"]
 	assert.Equal(t, own, "generated-1")
 	assert.Equal(t, p.Credentials.MySQLChecksum, checksumWith(own))
-	assert.Equal(t, f.plan(k).Credentials.MySQLChecksum, p.Credentials.MySQLChecksum, "before the Secret is there")
+	assert.Equal(t, f.plan(k).Credentials.MySQLChecksum, p.Credentials.MySQLChecksum, "the key is stable before the Secret exists")
 	f.create(p)
 	assert.Equal(t, f.plan(NewKeeper()).Credentials.MySQLChecksum, p.Credentials.MySQLChecksum, "another operator finds the key")
 
@@ -216,19 +216,19 @@ func TestUserAccountIsCleanInEveryContainer(t *testing.T) {
 		live           *unstructured.Unstructured
 		want, err      string
 	}{
-		"clean":                     {mysql, "pw", nil, "mine", ""},
-		"a newline":                 {mysql, "pw\n", nil, "mysql-dataservice-clean", ""},
-		"a newline elsewhere":       {elsewhere, "pw\n", nil, "mysql-dataservice-clean", ""},
-		"a newline of redis":        {redis, "pw\n", nil, "redis-external-clean", ""},
-		"a newline of a cluster":    {cluster, "pw\n", nil, "redis-password", ""},
-		"a cluster":                 {cluster, "pw", nil, "mine", ""},
-		"empty":                     {mysql, "", nil, "", "mysql: the key password of Secret mine is not used: it is empty"},
-		"two newlines":              {elsewhere, "pw\n\n", nil, "", "mysql: the key password of Secret mine is not used: it has the control character 0x0a"},
-		"made of 0.2.0":             {mysql, "pw\n", claimed, "mine", ""},
-		"made of 0.2.0, with a tab": {mysql, "p\tw", claimed, "mine", ""},
-		"made of 0.2.0, to restore": {"{mysql: {credentialsSecret: mine, backup: {destination: {claim: {name: c}}}}}", "pw\n", claimed, "", "change that password in the database and in the Secret"},
-		"runs since 0.2.0":          {elsewhere, "pw\n", runs, "mine", ""},
-		"made with the copy":        {mysql, "pw\n", copied, "mysql-dataservice-clean", ""},
+		"clean":                            {mysql, "pw", nil, "mine", ""},
+		"a newline":                        {mysql, "pw\n", nil, "mysql-dataservice-clean", ""},
+		"a newline, of a third party":      {elsewhere, "pw\n", nil, "mysql-dataservice-clean", ""},
+		"a newline of redis":               {redis, "pw\n", nil, "redis-external-clean", ""},
+		"a newline of a cluster":           {cluster, "pw\n", nil, "redis-password", ""},
+		"a cluster":                        {cluster, "pw", nil, "mine", ""},
+		"empty":                            {mysql, "", nil, "", "mysql: the key password of Secret mine is not used: it is empty"},
+		"two newlines":                     {elsewhere, "pw\n\n", nil, "", "mysql: the key password of Secret mine is not used: it has the control character 0x0a"},
+		"data made by 0.2.0":               {mysql, "pw\n", claimed, "mine", ""},
+		"data made by 0.2.0, with a tab":   {mysql, "p\tw", claimed, "mine", ""},
+		"data made by 0.2.0, with backups": {"{mysql: {credentialsSecret: mine, backup: {destination: {claim: {name: c}}}}}", "pw\n", claimed, "", "change that password in the database and in the Secret"},
+		"a workload of 0.2.0":              {elsewhere, "pw\n", runs, "mine", ""},
+		"the copy exists":                  {mysql, "pw\n", copied, "mysql-dataservice-clean", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

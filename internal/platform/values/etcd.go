@@ -16,8 +16,8 @@ const (
 	etcdPlain, etcdAuto = "Off", "Auto"
 )
 
-// managedEtcd returns the chart values of an EtcdCluster, which are its whole spec. fields are the component's fields, including the
-// defaults for all components.
+// managedEtcd returns the chart values of an EtcdCluster, with its whole spec. fields are the component's fields, including the defaults for
+// all components.
 func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	e := c.Etcd
 	spec := map[string]any{

@@ -22,8 +22,8 @@ const (
 	mysqlClusterImage = "mysql-cluster"
 )
 
-// managedMySQL returns the chart values of a MySQLCluster, which are its whole spec. fields are the component's fields, including the
-// defaults for all components.
+// managedMySQL returns the chart values of a MySQLCluster, with its whole spec. fields are the component's fields, including the defaults for
+// all components.
 func managedMySQL(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	if err := checkReplicated(c, fields); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func managedMySQL(in Input, c *component.Component, fields map[string]any) (map[
 	return resource(in, c, fields, spec)
 }
 
-// usersOf returns the further accounts of a mysql.
+// usersOf returns the additional accounts that spec.mysql declares.
 func usersOf(m *dsv1.MySQL) []any {
 	users := make([]any, 0, len(m.Users))
 	for _, u := range m.Users {

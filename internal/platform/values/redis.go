@@ -20,8 +20,8 @@ const (
 	redisDeletes = "foreground"
 )
 
-// managedRedis returns the chart values of a RedisCluster, which are its whole spec. fields are the component's fields, including the
-// defaults for all components.
+// managedRedis returns the chart values of a RedisCluster, with its whole spec. fields are the component's fields, including the defaults for
+// all components.
 func managedRedis(in Input, c *component.Component, fields map[string]any) (map[string]any, error) {
 	r := c.Redis
 	pod := map[string]any{}

@@ -27,8 +27,8 @@ import (
 	table "d3os.com/d3os-operator/test/fields"
 )
 
-// The status reports a schedule that the parser refuses. For a schedule with seconds, it also reports an unknown time zone, and a schedule
-// that is never due. TestCheck of package schedule lists the refused schedules.
+// Build refuses a schedule that the parser refuses, and an unknown time zone. It refuses a schedule that is never due only if the schedule
+// has seconds. TestCheck of package schedule lists the refused schedules.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for schedule, message := range map[string]string{

@@ -122,7 +122,7 @@ func checkSettings(c *component.Component, v map[string]any) error {
 	return nil
 }
 
-// checkURL refuses an invalid port.
+// checkURL refuses a third party's URL that cannot be parsed or has an invalid port.
 func checkURL(c *component.Component) error {
 	path := c.Path + ".thirdParty.url"
 	u, err := url.Parse(c.ThirdParty.URL)

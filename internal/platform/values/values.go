@@ -24,7 +24,7 @@ const ManagedBy = "d3os-operator"
 type Credentials struct {
 	// MySQLSecret contains username and password of the database. If the operator runs the database, it also contains root-password.
 	MySQLSecret string
-	// MySQLUsersSecret contains the passwords of further accounts, by the names of the accounts.
+	// MySQLUsersSecret contains the passwords of additional accounts, by the names of the accounts.
 	MySQLUsersSecret string
 	// MySQLChecksum changes when credentials in the spec change, so that the pods that use them restart. It is empty for generated
 	// credentials.
@@ -67,7 +67,7 @@ const ArchiveAccount = "d3os_archive"
 // ProbeImage is the key in Input.Images of the image that monitors third parties.
 const ProbeImage = "probe"
 
-// Build returns the chart values of one component. It returns a *specfield.Error for a field that the API server could not check.
+// Build returns the chart values of one component. It returns a *render.Error for a field that the API server could not check.
 func Build(in Input, c *component.Component) (map[string]any, error) {
 	v, err := fields(in, c)
 	if err != nil {

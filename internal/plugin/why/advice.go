@@ -22,8 +22,7 @@ const database = "bind the right volume to the claim, or restore a backup; delet
 // saveNow is the advice for a claim with data that is being deleted while its pod runs.
 const saveNow = "save the data now, while the pod still runs: docs/backup.md; Kubernetes cannot undo the deletion of a claim"
 
-// actions contains an entry for each reason of the condition Degraded of a DataService (docs/operations.md), and for frequent faults of
-// pods.
+// actions contains an entry for each reason of the condition Degraded of a DataService (docs/status.md), and for frequent faults of pods.
 var actions = map[string]string{
 	dsv1.ReasonInvalidSpec:          "correct the field that the message names; nothing was changed",
 	dsv1.ReasonRenderFailed:         "report it as a bug, with this message and the spec; nothing was changed",

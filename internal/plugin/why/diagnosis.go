@@ -376,7 +376,7 @@ func lastWords(pod *corev1.Pod, container string) []string {
 	return nil
 }
 
-// fallback returns the advice for a culprit whose reason has no advice.
+// fallback returns the reason whose advice is printed if the culprit's own reason has no advice.
 func (f *Facts) fallback(c *dsv1.ComponentStatus) string {
 	degraded := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionDegraded)
 	switch {

@@ -3,8 +3,8 @@
 
 // Package why finds the root cause of a problem in a DataService, a RedisCluster, an EtcdCluster or a MySQLCluster. It is pure: it reads
 // nothing, and its functions return what the caller must read next. Like the operator, it assesses objects and pods with internal/health.
-// In addition, it uses logs, which the operator does not read, and the events of all objects. It imports the API of DataServices, because a diagnosis starts
-// with their status.
+// In addition, it uses logs, which the operator does not read, and the events of all objects. It imports the API of DataServices, because a
+// diagnosis starts with the status of a DataService.
 package why
 
 import (

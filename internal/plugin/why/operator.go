@@ -47,7 +47,8 @@ func (o *Operator) problem() (string, *Object) {
 	return text, &Object{Kind: culprit.Kind, Name: culprit.Name, Elsewhere: true, Command: plugin.Look(namespace, culprit.Kind, culprit.Name)}
 }
 
-// own returns the operator's Event about one of its pods, or nil. If there are several, it returns the first by message.
+// own returns the operator's event about one of its pods, or nil. If there are several, it returns the first in the order of the messages,
+// so that each run prints the same event.
 func (o *Operator) own() *corev1.Event {
 	var first *corev1.Event
 	for i := range o.Events {

@@ -162,8 +162,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains one of three notes: a claim that differs from the spec and is not changed, an autoscaler that cannot work, or an omitted
-// route. For other notes, which are only advice, it returns nil.
+// note explains the message of a running component if the message names a claim, an autoscaler or an HTTPRoute with a problem. For other
+// messages, which are only advice, it returns nil.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]

@@ -77,7 +77,7 @@ return answer`
 // the target closes the slot when it returns its keys. Until the owner has also closed the slot, clients are
 // redirected, and no client reads or writes a copy.
 //
-// The mark at the owner shows how far a move back has come, so that the next operator finishes it:
+// The owner's mark on the slot shows the progress of a move back, so that the operator can finish it after a crash:
 //
 //	migrating to the target  the target's keys exist only there: they go back, or the move is continued
 //	migrating to the owner   the owner has all keys, and clients may have deleted some: the target's copies are deleted

@@ -38,9 +38,9 @@ func refused(r *rig, owner, target *rigNode, next func() (string, int)) {
 	assert.Equal(r, len(r.keys(owner, slot))+len(r.keys(target, slot)), 1)
 }
 
-// The operator ends at each command of a move back, while clients delete and write keys. In some cases, the owner or
-// the target restarts. After the next operator has finished the move back, each key is only on its owner, with the last acknowledged
-// write.
+// A move back is interrupted at each of its commands in turn, while clients delete and write keys. In some cases, the
+// owner or the target restarts. After another operator has finished the move back, each key is only on its owner, with
+// the last acknowledged write.
 func TestMoveBackIsBrokenOffAtEachCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)

@@ -61,7 +61,7 @@ func (l *link) said(ctx context.Context) (topology.Node, error) {
 	return node, nil
 }
 
-// target returns the present INFO of the step's target, after its identity is proven.
+// target returns the present INFO of the step's target, after a check of the target's pod and node id (prove).
 func (t *executor) target(ctx context.Context) (topology.Node, error) {
 	l, err := t.prove(ctx, t.Step.Target)
 	if err != nil {
@@ -121,8 +121,8 @@ func (t *executor) proveHeir(ctx context.Context, node *link, master string, vie
 	return nil
 }
 
-// proveEmptied proves that the master has not restarted since it was observed. It also proves that the master has no
-// keys. If a user gave up the master's data, the master may have keys.
+// proveEmptied proves that the master has not restarted since it was observed, and that the replica has keys and no
+// link. It also proves that the master has no keys, unless a user gave up the master's data.
 func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 	master, err := t.target(ctx)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 // ErrTooMuch reports that a server's answer is larger than any valid answer.
 var ErrTooMuch = errors.New("the server's answer is too large to be one of Redis")
 
-// Conn returns a connection that fails with ErrTooMuch if the server announces or sends more than these limits. Each write begins a new
-// answer.
+// Conn returns a connection that fails with ErrTooMuch if the server announces or sends more than the limits above. Each write resets the
+// counters, because a new answer follows.
 func Conn(c net.Conn) net.Conn {
 	guarded := &conn{Conn: c}
 	if _, ok := c.(syscall.Conn); ok {
@@ -50,13 +50,13 @@ type conn struct {
 	skip                  int    // remaining bytes of a text
 }
 
-// Write sends a request.
+// Write sends a request, and resets the counters for its answer.
 func (c *conn) Write(p []byte) (int, error) {
 	c.bytes, c.items, c.headers = 0, 0, 0
 	return c.Conn.Write(p)
 }
 
-// Read reads some of an answer.
+// Read reads the next part of an answer, and fails if the answer exceeds a limit.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err

@@ -54,14 +54,14 @@ func TestAnswersThatWouldEndTheOperator(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
 		"a length that no process can allocate": "$9223372036854775800\r\n",
-		"2 GiB":                                 "$2147483648\r\n",
+		"a text of 2 GiB":                       "$2147483648\r\n",
 		"a list that no process can allocate":   "*9223372036854775800\r\n",
 		"a map":                                 "%999999999\r\n",
 		"lists in lists":                        strings.Repeat("*1\r\n", 1<<20),
 		"long lists in lists":                   strings.Repeat("*1000000\r\n", 100),
 		"a line without an end":                 "+" + strings.Repeat("a", 1<<20),
-		"no number":                             "$many\r\n",
-		"more and more":                         "*100\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("a", 1000000)+"\r\n", 100),
+		"a length that is no number":            "$many\r\n",
+		"many long texts":                       "*100\r\n" + strings.Repeat("$1000000\r\n"+strings.Repeat("a", 1000000)+"\r\n", 100),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ import (
 // Tap intercepts the commands of steps. Tests use it to interrupt a step at every command.
 type Tap interface {
 	// Send is called before a pipeline of commands is sent to a node. It returns the number of commands to send. If
-	// that number is smaller than len(commands), or with an error, the step is interrupted after these commands.
+	// that number is smaller than len(commands), or Send returns an error, the step is interrupted after these commands.
 	Send(node topology.Place, commands []string) (int, error)
 	// Received is called after all commands were answered. An error interrupts the step.
 	Received(node topology.Place, commands []string) error

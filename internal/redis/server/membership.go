@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// on proves the identity of the step's node, and sends commands to the node.
+// on checks the pod and the id of the step's node (prove), and sends commands to the node.
 func (t *executor) on(ctx context.Context, commands ...command) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -231,7 +231,7 @@ func (t *executor) allServed(ctx context.Context) error {
 }
 
 // slotless proves that the step's node owns no slot in its own view. It returns the link to the node, and how many
-// keys the node has. The proof is not needed if a user gave up the node's data by its id (ModeConsent).
+// keys the node has. If a user gave up the data of this node (ModeConsent), slotless skips the proof.
 func (t *executor) slotless(ctx context.Context) (*link, int64, error) {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {

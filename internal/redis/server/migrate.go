@@ -252,7 +252,7 @@ func (m *mover) send(ctx context.Context, parcels []parcel) (busy []parcel, err 
 	return busy, nil
 }
 
-// lasting are error replies of a target that accepts no keys until a user acts.
+// lasting holds the beginnings of error replies with which a target refuses all keys until a user acts.
 var lasting = []string{"MISCONF", "NOREPLICAS", "READONLY", "NOPERM", "NOAUTH", "WRONGPASS", "ERR max number of clients"}
 
 // refusal converts an error reply to MIGRATE into a moveError. The moveError contains the delay before the first retry,

@@ -57,7 +57,7 @@ func TestKeysOnBothNodes(t *testing.T) {
 			assert.Assert(t, r.sends(source, "DEL", key))
 			assert.Assert(t, r.sends(source, "SET", key, "second"))
 		}, want: "second"},
-		{name: "and after that", at: client{word: "MIGRATE", nth: 1}, acts: func(key string) {
+		{name: "a client deletes a key and writes it again, after the copy is deleted", at: client{word: "MIGRATE", nth: 1}, acts: func(key string) {
 			assert.Assert(t, r.sends(source, "DEL", key))
 			assert.Assert(t, r.sends(source, "SET", key, "second"))
 		}, want: "second"},

@@ -138,10 +138,10 @@ func (m *mover) moveBatch(ctx context.Context, slots []int) (int, error) {
 	return len(slots), nil
 }
 
-// sight holds the views of source and target for slots.
+// sight holds the present state of slots, as source and target report it.
 type sight struct {
 	source, target topology.Entry
-	owner          map[int]string // in the target's view
+	owner          map[int]string // of each slot, in the target's view
 	epoch          uint64         // epoch of the source, in the target's view
 	keys, stale    map[int]int64  // number of keys on the source and on the target, by slot
 }

@@ -228,7 +228,7 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	return nil
 }
 
-// askWrites checks whether a server with signs of trouble refuses writes, and why.
+// askWrites sets node.Refuses if the server refuses writes: its disk fails, or too few replicas are in sync.
 func askWrites(ctx context.Context, client *redis.Client, node *topology.Node, said info) error {
 	if said.is("aof_last_write_status", "err") || said.is("rdb_last_bgsave_status", "err") {
 		// A master with a failing disk answers PING with the cause.
@@ -252,7 +252,7 @@ func askWrites(ctx context.Context, client *redis.Client, node *topology.Node, s
 	return nil
 }
 
-// askAdmission checks whether a master without replicas would accept one.
+// askAdmission sets node.Closed if a master without replicas would accept none: its user for replication is disabled.
 func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node) error {
 	if !node.Replication.Master || node.Replication.Replicas > 0 {
 		return nil

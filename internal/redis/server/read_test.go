@@ -45,8 +45,8 @@ func TestReplicaWithoutItsMaster(t *testing.T) {
 	assert.NilError(t, r.take(topology.Step{Action: topology.ActionReset, Mode: topology.ModeConsent, Node: replica.Place}))
 }
 
-// A server reports the notes of start.sh about its volume. The size of kept files is always read, the mark only while a
-// decision needs it. The notes of an older start.sh have no size.
+// A server reports the notes of start.sh about its volume. The size of kept files is always read, the mark only from a
+// master that accepts no replica. The notes of an older start.sh have no size.
 func TestMarksOfTheVolume(t *testing.T) {
 	t.Parallel()
 	used := time.Unix(1700000000, 0)

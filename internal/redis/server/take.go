@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// Kubernetes is the access of steps to the Kubernetes cluster. The kind implements it.
+// Kubernetes gives steps access to the Kubernetes cluster. Package redis implements it.
 type Kubernetes interface {
 	// Pod returns a pod in its present state, or the zero value if there is none of that name.
 	Pod(ctx context.Context, name string) (steps.Pod, error)

@@ -38,10 +38,10 @@ func TestWithoutReplicas(t *testing.T) {
 		row("at rest", Complete, PhaseRunning, "", "", alone),
 		row("all restarted, and another master has noted the last mark", Complete, PhaseRunning, "", "", restarts(time.Minute, time.Minute)),
 		row("all restarted, and another master has noted nothing", Complete, PhaseRunning, "", "", restarts(time.Minute, 0)),
-		row("a volume was put back", SlotsLost, PhaseFailed, "Wait", `storage has put the volume of a-1-0 back to an earlier state: it was last in use at 2023-11-14 22:12:20, and a-0-0 has seen it in use at 2023-11-14 22:12:40. `+
+		row("storage has reset a volume to an earlier state", SlotsLost, PhaseFailed, "Wait", `storage has put the volume of a-1-0 back to an earlier state: it was last in use at 2023-11-14 22:12:20, and a-0-0 has seen it in use at 2023-11-14 22:12:40. `+
 			`No other pod has the newer data: restore the newer volume and delete the pod, or annotate accept-data-loss: "keep:`+idOf("a-1-0")+`" to go on with the 5461 keys of a-1-0`, restarts(time.Minute, 40*time.Second)),
-		row("it gets no new replica", SlotsLost, PhaseFailed, "Wait", "put the volume of a-1-0 back", restarts(time.Minute, 40*time.Second), wants(1, 2, 1), func(s *scene) { s.add(1, 1) }),
-		row("a user accepts the loss", Complete, "", "Admit a-1-0", "go on with the 5461 keys", restarts(time.Minute, 40*time.Second), consent("keep:"+idOf("a-1-0"))),
+		row("a master whose volume was reset gets no new replica", SlotsLost, PhaseFailed, "Wait", "put the volume of a-1-0 back", restarts(time.Minute, 40*time.Second), wants(1, 2, 1), func(s *scene) { s.add(1, 1) }),
+		row("a user accepts the loss of the newer data", Complete, "", "Admit a-1-0", "go on with the 5461 keys", restarts(time.Minute, 40*time.Second), consent("keep:"+idOf("a-1-0"))),
 		row("a consent that was used accepts nothing", SlotsLost, "", "Wait", "put the volume of a-1-0 back", restarts(time.Minute, 40*time.Second), consent(idOf("a-1-0")), used(idOf("a-1-0"))),
 		row("the loss was accepted: the consent is used", Complete, "", "Record", "which values", alone, consent(idOf("a-1-0"))),
 		row("a pod does not run: the operator waits for it", Returning, PhaseFailed, "Wait", "served again when the owner is back with its data", alone, lost(time.Hour, "a-1-0")),
@@ -143,7 +143,7 @@ func TestParking(t *testing.T) {
 			func(s *scene) { delete(s.record.Nodes, "a-0-0"); delete(s.record.Nodes, "a-0-1") }),
 		row("the volume of the only pod is gone", Unknown, "", "Record", "record a-0-0 as members", single, renewed("a-0-0")),
 		row("the new node of the only pod is a member", SlotsLost, "", "SetEpoch", "0-16383 have no owner: annotate accept-data-loss", single, renewed("a-0-0"), func(s *scene) { s.record.Nodes["a-0-0"] = s.node("a-0-0").ID }),
-		row("pods that are empty", Fresh, "", "Record", "before the cluster is formed", parking, unformed),
+		row("empty pods that never were a cluster", Fresh, "", "Record", "before the cluster is formed", parking, unformed),
 	})
 }
 

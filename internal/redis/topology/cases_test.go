@@ -57,7 +57,7 @@ func holdAll(t *testing.T, all []expectation) {
 	}
 }
 
-// Nodes that do not see each other meet again. Replicas that follow a former address get the present one.
+// Nodes that do not see each other meet again. Replicas that follow a former address of their master get its present address.
 func TestHealing(t *testing.T) {
 	slots := func(viewer, of string, add, take SlotSet) edit {
 		return sees(viewer, of, func(e *Entry) { e.Owned = e.Owned.Union(add).Minus(take) })
@@ -152,14 +152,14 @@ func TestConsent(t *testing.T) {
 		row("a node that was given up and is back drops its slots", Complete, "", "DropSlots a-1-1", "", givenUp, on("a-1-1", func(n *Node) { n.self().Owned = SlotSet{{5461, 10921}} })),
 		row("a node that was given up and is back keeps its data: the consent was used", Complete, "", "Wait", "was used already: remove the annotation first", givenUp),
 		row("a node that was given up is a member if it is back before another node owns its slots", Complete, "", "", "", func(s *scene) { s.record.GivenUp = []string{idOf("a-1-0")} }),
-		row("of another node", SlotsLost, "", "Wait", "", shard, consent(idOf("a-2-0"))),
+		row("a consent by the id of another node", SlotsLost, "", "Wait", "", shard, consent(idOf("a-2-0"))),
 		row("a consent by slots that was used before", SlotsLost, "", "Wait", "", shard, consent("5000-11000"), used("5000-11000")),
-		row("recorded: forget", SlotsLost, "", "Forget CONSENT", "", shard, accepts, drops),
+		row("a recorded consent: the lost node is forgotten", SlotsLost, "", "Forget CONSENT", "", shard, accepts, drops),
 		row("a recorded consent: an empty replica takes over", SlotsLost, "", "Failover TAKEOVER a-1-1", "", lost(time.Hour, "a-1-0"), accepts, drops,
 			on("a-1-1", func(n *Node) { n.Keys, n.Replication.Offset = 0, 0 })),
-		row("forgotten: assign", SlotsLost, "", "AddSlots a-1-0", "assign slots 5461-10921", accepted),
+		row("a forgotten node: its slots are assigned", SlotsLost, "", "AddSlots a-1-0", "assign slots 5461-10921", accepted),
 		row("slots whose loss was not accepted are not assigned", SlotsLost, "", "Wait", "5461-10921 have no owner", accepted, func(s *scene) { s.record.Accepted = nil }),
-		row("done", Complete, "", "Record", "owned again", accepts),
+		row("the accepted slots are owned again", Complete, "", "Record", "owned again", accepts),
 		row("data of another cluster", Complete, "", "Wait", "is not of this cluster", foreign),
 		row("data of another cluster, given up", Complete, "", "Flush CONSENT a-1-1", "", foreign, func(s *scene) { s.wanted.Consent = []string{s.node("a-1-1").ID} }),
 		row("a copied volume", Inconsistent, PhaseFailed, "Wait", "one volume is a copy of the other", func(s *scene) { copied(s.node("a-1-1"), *s.node("a-1-0")) }),
@@ -303,17 +303,17 @@ func TestProofsOfHistory(t *testing.T) {
 		row("a restart of the master on an old volume raises a doubt, although no key is missing", Complete, "", "Wait", "storage has put the volume of a-1-0 back", doubtful(8), elsewhere("a-1-1"), older),
 		row("a restart on a volume that was last in use before the replica lost its link raises a doubt", Complete, "", "Wait",
 			"storage has put the volume of a-1-0 back to an earlier state: it was last in use at 2023-11-14 21:13:20, and a-1-1 has seen it in use at 2023-11-14 22:03:20", closedSince(8, time.Hour, 10*time.Minute)),
-		row("also by seconds, with as many keys", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Minute, 50*time.Second), keys("a-1-1", 8)),
-		row("also where only another master has noted that", Complete, "", "Wait", "and a-0-0 has seen it in use at 2023-11-14 22:12:30", closedSince(8, time.Minute, time.Minute), sawMark("a-0-0", "a-1-0", 50*time.Second)),
+		row("a volume that is older by seconds raises a doubt, with as many keys", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Minute, 50*time.Second), keys("a-1-1", 8)),
+		row("a later mark that only another master has noted raises a doubt", Complete, "", "Wait", "and a-0-0 has seen it in use at 2023-11-14 22:12:30", closedSince(8, time.Minute, time.Minute), sawMark("a-0-0", "a-1-0", 50*time.Second)),
 		row("a note of another node's volume proves nothing", Complete, "", "Replicate a-1-1", "", closedSince(8, time.Hour, 0), sawMark("a-1-1", "a-0-0", time.Minute)),
 		row("no node meets a master on an old volume at its new address", DisconnectedIntact, "", "Meet a-0-0", "and 19 more", closedSince(8, time.Hour, 10*time.Minute), readdressed(six...)),
 		row("a master on an old volume gets no other replica", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Hour, 10*time.Minute), third, follows("a-1-2", "a-2-0"), keys("a-1-2", 0),
 			on("a-1-2", func(n *Node) { n.Replication = Replication{Master: true} }), everywhere("a-1-2", func(e *Entry) { e.Master, e.Replica, e.MasterID = true, false, "" })),
 		row("the replica replaces a master on an old volume whose data a user gave up", Complete, "", "Failover FORCE a-1-1", "was given up", closedSince(8, time.Hour, 10*time.Minute), consent(idOf("a-1-0"))),
-		row("a replica that had its link to the end may copy, with more keys", Complete, "", "Replicate a-1-1", "let a-1-0 accept its replica a-1-1", closedSince(5, time.Hour, time.Hour)),
+		row("a replica that was linked until its master stopped may copy, with more keys", Complete, "", "Replicate a-1-1", "let a-1-0 accept its replica a-1-1", closedSince(5, time.Hour, time.Hour)),
 		row("a replica that lost its link before its master stopped may copy", Complete, "", "Replicate a-1-1", "", closedSince(5, time.Hour, 2*time.Hour)),
 		row("a replica does not copy from a restarted master without keys", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(0, time.Hour, time.Hour)),
-		row("nor where nothing is noted, with more keys", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(5, time.Hour, 0)),
+		row("a replica with more keys does not copy if it has noted no mark", Complete, "", "Wait", "a-1-1 has 7 keys: a-1-0 may have lost data", closedSince(5, time.Hour, 0)),
 		row("a replica does not copy while a third pod may have more data", Complete, "", "Wait", "a-1-2 has an unknown number", third, closedSince(8, time.Hour, 2*time.Hour), lost(time.Hour, "a-1-2")),
 		row("a replica that was linked until its master stopped copies although a third pod is down", Complete, "", "Replicate a-1-1", "", third, closedSince(8, time.Hour, time.Hour), lost(time.Hour, "a-1-2")),
 		row("a master on an old volume gets a new epoch when its replica has its data", Complete, "", "BumpEpoch a-1-0", "its volume was put back", restarted("a-1-0", 5), older,

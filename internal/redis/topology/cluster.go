@@ -9,7 +9,7 @@ import (
 	"sort"
 )
 
-// cluster holds the facts that are computed once in a pass. Nodes are pointers to copies.
+// cluster holds the facts that are computed once in a pass. Its nodes are copies of the observed nodes.
 type cluster struct {
 	wanted Wanted
 	record Record
@@ -22,11 +22,11 @@ type cluster struct {
 
 	followersOf map[string][]*Node    // by the id of their master, from each member's own report
 	sightings   map[string][]sighting // by the id of a node that is not a member
-	position    map[string]int        // members by id
+	position    map[string]int        // index in members, by id
 	heard       map[string]uint64     // by the id of a member: its newest config epoch as a master, in any view
 
 	owned    map[string]SlotSet // by node id: the slots that it owns, from all views
-	unowned  SlotSet            // no view names an owner
+	unowned  SlotSet            // slots for which no view names an owner
 	disputed []dispute
 	shards   []*shard
 	open     []openSlot

@@ -11,8 +11,8 @@ import (
 
 // Delays until the next pass.
 const (
-	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
-	whileWaiting = time.Second            // an operation is in progress
+	afterEffect  = 150 * time.Millisecond // after a step: most steps take effect immediately
+	whileWaiting = time.Second            // the operator waits, for example for a started operation
 	whileStuck   = 10 * time.Second       // a user must act, or the environment must change
 	atRest       = 30 * time.Second
 )
@@ -84,8 +84,8 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 }
 
 // early returns a rule that may run before open slots are repaired. While an open slot is marked with a node that is
-// not a member, the rule does nothing: the present record shows which shard replaces that node, and the rule could
-// change the record.
+// not a member, the rule does nothing: the repair finds the shard of that node by the node's pod in the record, and the
+// rule could change this entry.
 func (c *cluster) early(rule func() []Step) func() []Step {
 	return func() []Step {
 		for _, n := range c.members {

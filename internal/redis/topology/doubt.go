@@ -57,8 +57,9 @@ func (c *cluster) witness(master *Node) (latest *Node) {
 	return latest
 }
 
-// lastMarks is the time between the marks of a master and of a replica that was linked to the master until its end.
-// Servers make and note marks every ten seconds. start.sh has the same value.
+// lastMarks is the maximum difference between the last mark of a master's volume and the mark that a replica has noted, if
+// the replica was linked until the master ended. Servers make and note marks every ten seconds. start.sh has the same
+// value.
 const lastMarks = 30 * time.Second
 
 // wasLinked reports whether a node was linked to a master until the master's end: it has noted one of the last marks of the master's volume.

@@ -30,8 +30,8 @@ func (c *cluster) foreignFormed() bool {
 //	ADDSLOTSRANGE: assign the slots that have no owner in any view
 //	record that the cluster is formed
 //
-// Replicas are attached afterwards, as in a formed cluster. The shape is the recorded one: a change of the spec during
-// forming is handled later, as scaling.
+// Replicas are attached afterwards, as in a formed cluster. The numbers of shards and pods are the recorded numbers: a
+// change of the spec during forming is handled later, as scaling.
 func (c *cluster) form() []Step {
 	if missing := c.missing(); missing != "" && len(c.record.Nodes) == 0 {
 		return wait("waits for %s", missing)

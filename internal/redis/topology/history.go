@@ -88,7 +88,7 @@ func hasData(r *Node) bool {
 // candidate returns the replica that may replace a lost owner without a user's consent, or nil. One of two conditions must hold:
 //
 //   - the replica's data belongs to the shard's history, and the replica kept
-//     its link until the owner was lost, so that only the last moment is missing;
+//     its link until the owner was lost, so that it lacks at most the last writes;
 //   - the owner's data is lost, so that no better copy can return, and all pods
 //     of the shard were reached. Then the replica's data must belong to the
 //     shard's history, or the replica restarted and has not copied since.

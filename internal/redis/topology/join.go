@@ -128,8 +128,8 @@ func (c *cluster) functions() (steps []Step) {
 	return steps
 }
 
-// replicate makes all other members of a shard replicas of the shard's master. Empty nodes come first, all at once. Nodes that follow a
-// node without slots come next, one at a time.
+// replicate makes all other members of a shard replicas of the shard's master. Empty nodes come first, all at once. Nodes whose keys are
+// outdated copies (stale) come next, one at a time.
 func (c *cluster) replicate() []Step {
 	empty, rest := c.newReplicas()
 	return append(empty, rest...)

@@ -40,7 +40,7 @@ func (l *ledger) work(d time.Duration) {
 	}
 }
 
-// lost returns the keys that a client misses when it reads all.
+// lost describes each key of safe that a client does not find, or finds with an older value.
 func (l *ledger) lost() []string {
 	var all []string
 	for key, want := range l.safe {
@@ -63,9 +63,9 @@ func (l *ledger) lost() []string {
 
 // faultKinds are the kinds of faults that a ledger injects, by number.
 var faultKinds = []string{
-	"exchanged addresses", "a replica away for minutes", "keys deleted while a replica is away", "a damaged file", "a volume of the past", "an emptied master",
-	"a new node at its address", "no image", "claims that leave", "a record of the past", "one key left", "parked while a replica lacks data", "a volume of the past at a restart of all",
-	"a replica cut off for minutes", "masters back right before a takeover",
+	"exchanged addresses", "a replica away for minutes", "keys deleted while a replica is away", "a damaged file", "a volume in an earlier state", "an emptied master",
+	"a new node at a master's address", "pods without an image", "claims that are being deleted", "an earlier record", "a master with one key left", "parked while a replica lacks data", "a volume in an earlier state at a restart of all",
+	"a replica cut off for minutes", "masters that return right before a takeover",
 }
 
 // fault injects a fault of a random kind in a random shard.
@@ -467,8 +467,8 @@ func TestModelAllWereAway(t *testing.T) {
 	}
 }
 
-// The servers of one, two or all shards end for lack of memory, until their pods get more memory. No write is lost, and
-// no consent is needed.
+// The servers of one, two or all shards run out of memory and exit, until their pods get more memory. No write is lost,
+// and no consent is needed.
 func TestModelStarves(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {

@@ -112,7 +112,7 @@ type Failure struct {
 	Action Action
 	Mode   string
 	Target string  // the Subject of the step
-	Into   bool    // no move to this node is due, from any source
+	Into   bool    // the node accepted no keys: no move to it is due yet, from any source
 	Slots  SlotSet // the failed slots; empty: the whole step
 	Cause  string
 }

@@ -85,7 +85,7 @@ func TestParseNodesRefuses(t *testing.T) {
 	assert.Assert(t, err != nil)
 }
 
-// Every parsed result is valid: one node itself, valid ids, existing slots.
+// Every parsed result is valid: exactly one line of the node itself, valid ids, and only existing slots.
 func FuzzParseNodes(f *testing.F) {
 	files, _ := filepath.Glob("testdata/nodes/*.txt")
 	for _, file := range files {
@@ -110,11 +110,11 @@ func FuzzParseNodes(f *testing.F) {
 				t.Fatalf("slots %v of %+v", e.Owned, e)
 			}
 			if !e.Myself && len(e.Migrating)+len(e.Importing) > 0 {
-				t.Fatalf("open slots of another: %+v", e)
+				t.Fatalf("open slots in a line of another node: %+v", e)
 			}
 		}
 		if self != 1 {
-			t.Fatalf("%d nodes are the one itself", self)
+			t.Fatalf("%d lines are of the node itself, want 1", self)
 		}
 	})
 }

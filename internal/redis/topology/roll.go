@@ -116,7 +116,8 @@ func (c *cluster) outOfStep() (steps []Step) {
 	return steps
 }
 
-// mayCome reports whether a pod of an old revision that is not up is kept, because it may still start.
+// mayCome reports whether a pod of an old revision that was a member is kept although it is not up: it is indispensable, other nodes reach
+// its server, or a pod of the wanted revision is not up either.
 func (c *cluster) mayCome(n *Node) bool {
 	id := c.record.Nodes[n.Pod]
 	return id != "" && c.record.Formed && (c.indispensable(n) || c.unproven() || c.fateOf(id) == away)

@@ -111,7 +111,7 @@ func (s *scene) doubtful(keys int64) {
 	replica.Keys, replica.Replication.LinkUp, replica.Replication.LinkDown = 7, false, time.Hour
 }
 
-// lose makes a pod unreachable for all nodes and the operator for some time.
+// lose makes a pod unreachable for the operator and for all nodes. silence is the time since a node last heard from the pod.
 func (s *scene) lose(pod string, silence time.Duration) {
 	n := s.node(pod)
 	*n = Node{Pod: n.Pod, UID: n.UID, Host: n.Host, Shard: n.Shard, Ordinal: n.Ordinal, Problem: "connection refused"}
@@ -153,7 +153,7 @@ func (s *scene) readdress(pods ...string) {
 	}
 }
 
-// promoted makes a replica replace its master. heard reports whether the master knows the promotion.
+// promoted makes a replica replace its master. heard reports whether the master has learned of the promotion.
 func (s *scene) promoted(replica, master string, heard bool) {
 	slots := s.node(master).self().Owned
 	for i := range s.nodes {
@@ -173,7 +173,7 @@ func (s *scene) promoted(replica, master string, heard bool) {
 	n.Replication = Replication{Master: true, Offset: 1000, ID: "history-" + replica, FormerID: n.Replication.ID}
 }
 
-// open marks a slot on a node as importing or migrating. The node has some keys of the slot.
+// open marks a slot on a pod's node as importing from the pod importing, or as migrating to the pod migrating, unless the name is empty.
 func (s *scene) open(pod string, slot int, importing string, migrating string) {
 	e := s.node(pod).self()
 	if importing != "" {

@@ -67,7 +67,7 @@ func (s *server) proveAlone() {
 	s.unproven, s.shut, s.admits = false, false, true
 }
 
-// neighbor returns the next or the previous master by id, or nil if it is not reached.
+// neighbor returns the next (by is 1) or the previous (-1) master in the order of ids, or nil if that master is not reached.
 func (s *server) neighbor(by int) *server {
 	all := s.sized()
 	i := slices.Index(all, s.id)
@@ -189,8 +189,8 @@ func (s *server) hear(from *server) {
 	}
 }
 
-// demote makes a master a replica that has lost all its slots to another master. It will drop writes that it had not
-// replicated.
+// demote makes a master, or its replica, follow the master to which it has lost all its slots. The server will drop
+// writes that it had not replicated.
 func (s *server) demote(id string) {
 	s.demoted = true
 	s.w.demotions++

@@ -26,7 +26,7 @@ type pod struct {
 	nextIP          string        // the address after its restart; empty: a new one
 	hiddenUntil     time.Duration // until then, the operator cannot reach the pod
 	brokenUntil     time.Duration // until then, its container does not start
-	asksUntil       time.Duration // until then, its container asks replicas for the state of its volume
+	asksUntil       time.Duration // until then, its container queries replicas about the state of its volume
 }
 
 // operator drives a simulated cluster: it observes, decides and takes one step. It may crash between any two commands.
@@ -138,8 +138,8 @@ func (o *operator) isReplaced(s *server) bool {
 	return false
 }
 
-// The times of data.sh: the age of a mark or of a last contact that proves nothing, and the age that proves a reset
-// without a linked replica.
+// The times of data.sh. A node's last contact with a master proves a reset of the master's volume if the contact was later
+// than the last use of the volume: by leastPast for a linked replica, by mostPast for any other node.
 const leastPast, mostPast = 30 * time.Second, 2 * time.Minute
 
 // isOfThePast reports whether storage has reset the volume of a master to an earlier state, as data.sh does and with the

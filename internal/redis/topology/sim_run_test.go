@@ -193,7 +193,7 @@ func (r *run) oracle() {
 	for _, p := range r.pods {
 		s := p.s
 		assert.Assert(r.t, p.running && s.alive())
-		assert.Equal(r.t, len(s.peers), total, "%s knows", p.name)
+		assert.Equal(r.t, len(s.peers), total, "the number of nodes in the view of %s", p.name)
 		assert.Equal(r.t, len(s.moving)+len(s.imports), 0)
 		for _, q := range s.peers {
 			assert.Assert(r.t, !q.fail && !q.possibly && q.met == 0, "%s: peer %s", p.name, short(q.id))
@@ -208,7 +208,7 @@ func (r *run) oracle() {
 		}
 		assert.Assert(r.t, s.linked && s.synced, "%s has no link", p.name)
 		master := r.byIP[s.masterHost]
-		assert.Assert(r.t, master != nil && master.id == s.me().masterID, "%s follows another", p.name)
+		assert.Assert(r.t, master != nil && master.id == s.me().masterID, "%s follows another node than its master", p.name)
 		assert.Assert(r.t, slicesContains(r.pods, master, p.shard), "%s follows another shard", p.name)
 	}
 	if r.wanted.Assign == nil {

@@ -58,11 +58,11 @@ type server struct {
 	user           string        // user of replication: identifies cluster and shard
 	admits         bool          // other servers may replicate from this server; false for a new, empty node
 	damaged        bool          // its file is damaged
-	demoted        bool          // another master has its slots; its own writes end with the next copy
+	demoted        bool          // another master has its slots: the next copy from that master replaces its own writes
 	leaving        bool          // its claim is being deleted, together with its pod
 	used           time.Duration // on the volume: the last probe
 	mark           time.Duration // on the volume: the last mark of a master, see alive.sh
-	shown          time.Duration // the mark that other nodes see since the start
+	shown          time.Duration // the mark that the server has shown to other nodes since its start
 	seenOf         string        // on the volume: the node whose mark is noted in seen
 	seen           time.Duration
 	usedBefore     time.Duration // on the volume: value of used at a start after which nothing proved that the volume was in its latest state

@@ -76,7 +76,7 @@ func TestSpreadOverZones(t *testing.T) {
 	}{
 		{"three masters in one zone", map[string]string{"a-0-0": "x1", "a-1-0": "x2", "a-2-0": "x3", "a-0-1": "y1", "a-1-1": "y2", "a-2-1": "x1"}, "a-0-1"},
 		{"zones are even, nodes are not", map[string]string{"a-0-0": "x1", "a-1-0": "x1", "a-2-0": "y1", "a-0-1": "x2", "a-1-1": "y2", "a-2-1": "y2"}, "a-0-1"},
-		{"even", map[string]string{"a-0-0": "x1", "a-1-0": "y1", "a-2-0": "z1", "a-0-1": "y1", "a-1-1": "z1", "a-2-1": "x1"}, ""},
+		{"zones and nodes are even", map[string]string{"a-0-0": "x1", "a-1-0": "y1", "a-2-0": "z1", "a-0-1": "y1", "a-1-1": "z1", "a-2-1": "x1"}, ""},
 		{"no zone is known", map[string]string{"a-0-0": " 1", "a-1-0": " 1", "a-2-0": " 1", "a-0-1": " 2", "a-1-1": " 3", "a-2-1": " 3"}, "a-0-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestModelBirthLosesVolumes(t *testing.T) {
 	}
 }
 
-// restored returns three shards that have not met and have a backup on their first pods.
+// restored returns a scene of three shards whose nodes have not met, and whose first pods have the backup.
 func restored() *scene {
 	s := settled(3)
 	s.wanted.Restores, s.record = true, Record{}
@@ -241,16 +241,16 @@ func TestBirth(t *testing.T) {
 		action Action
 		says   string
 	}{
-		"all parts of the backup are restored": {func(*scene) {}, ActionRecord, "record 6 pods"},
-		"a first pod is not reached":           {func(s *scene) { s.lose("a-1-0", time.Minute) }, ActionWait, "waits for a-1-0"},
-		"a replica is not reached":             {func(s *scene) { s.lose("a-1-1", time.Minute) }, ActionWait, "waits for a-1-1"},
-		"a part of the backup is missing":      {func(s *scene) { s.node("a-1-0").self().Owned, s.node("a-1-0").Keys = nil, 0 }, ActionWait, "slots 5461-10921 have no owner (pods without data: a-1-0)"},
-		"a part of the backup is on two pods":  {func(s *scene) { s.node("a-1-0").self().Owned = s.node("a-0-0").self().Owned }, ActionWait, "both own slots 0-5460"},
-		"a second pod has data":                {func(s *scene) { s.node("a-1-1").Keys = 1 }, ActionWait, "a-1-1 is node"},
-		"recorded":                             {recorded, ActionWait, "until pods can see"},
-		"recorded, and restored again":         {func(s *scene) { recorded(s); s.record.Nodes["a-2-0"] = "0123" }, ActionRecord, "record 6 pods"},
-		"announced":                            {func(s *scene) { recorded(s); s.wanted.Announced = true }, ActionSetEpoch, "give each new node a config epoch"},
-		"announced, with epochs": {func(s *scene) {
+		"all parts of the backup are restored":               {func(*scene) {}, ActionRecord, "record 6 pods"},
+		"a first pod is not reached":                         {func(s *scene) { s.lose("a-1-0", time.Minute) }, ActionWait, "waits for a-1-0"},
+		"a replica is not reached":                           {func(s *scene) { s.lose("a-1-1", time.Minute) }, ActionWait, "waits for a-1-1"},
+		"a part of the backup is missing":                    {func(s *scene) { s.node("a-1-0").self().Owned, s.node("a-1-0").Keys = nil, 0 }, ActionWait, "slots 5461-10921 have no owner (pods without data: a-1-0)"},
+		"a part of the backup is on two pods":                {func(s *scene) { s.node("a-1-0").self().Owned = s.node("a-0-0").self().Owned }, ActionWait, "both own slots 0-5460"},
+		"a second pod has data":                              {func(s *scene) { s.node("a-1-1").Keys = 1 }, ActionWait, "a-1-1 is node"},
+		"the nodes are recorded":                             {recorded, ActionWait, "until pods can see"},
+		"the nodes are recorded, and one was restored again": {func(s *scene) { recorded(s); s.record.Nodes["a-2-0"] = "0123" }, ActionRecord, "record 6 pods"},
+		"pods can see that the cluster has begun":            {func(s *scene) { recorded(s); s.wanted.Announced = true }, ActionSetEpoch, "give each new node a config epoch"},
+		"pods can see that the cluster has begun, and nodes have epochs": {func(s *scene) {
 			recorded(s)
 			s.wanted.Announced = true
 			for i := range s.nodes {

@@ -37,7 +37,7 @@ func TestDecideIsTotal(t *testing.T) {
 		what := fmt.Sprintf("seed %d: %s, %s, %v", seed, d.Model.Verdict, d.Model.Reason, d.Steps)
 		switch {
 		case d.Model.Verdict == "" || d.Model.Phase == "" || d.LookAgain <= 0:
-			t.Fatalf("no answer: %s", what)
+			t.Fatalf("no verdict, no phase, or no time of the next pass: %s", what)
 		case d.Model.Settled != (len(d.Steps) == 0):
 			t.Fatalf("settled: %v, %s", d.Model.Settled, what)
 		case d.Model.Verdict != Complete && d.Model.Verdict != Healing && d.Model.Verdict != Parked && d.Model.Reason == "":
@@ -57,7 +57,7 @@ func TestDecideIsTotal(t *testing.T) {
 		}
 		rnd.Shuffle(len(s.nodes), func(i, j int) { s.nodes[i], s.nodes[j] = s.nodes[j], s.nodes[i] })
 		if again := s.decide(); duplicateFree(s.nodes) && !reflect.DeepEqual(again.Steps, d.Steps) {
-			t.Fatalf("in another order: %v\n%s", again.Steps, what)
+			t.Fatalf("other steps with the nodes in another order: %v\n%s", again.Steps, what)
 		}
 	}
 }
@@ -191,10 +191,10 @@ func TestDecideScales(t *testing.T) {
 		change func(s *scene)
 		want   Verdict
 	}{
-		"at rest":               {func(*scene) {}, Complete},
-		"a shard more":          {func(s *scene) { s.wanted.Shards = append(s.wanted.Shards, 2) }, Complete},
-		"two shards are wanted": {func(s *scene) { s.wanted.Shards = s.wanted.Shards[:2] }, Complete},
-		"half of it is down": {func(s *scene) {
+		"at rest":                  {func(*scene) {}, Complete},
+		"one more shard is wanted": {func(s *scene) { s.wanted.Shards = append(s.wanted.Shards, 2) }, Complete},
+		"two shards are wanted":    {func(s *scene) { s.wanted.Shards = s.wanted.Shards[:2] }, Complete},
+		"half of the shards are down": {func(s *scene) {
 			for i := range s.nodes {
 				if n := &s.nodes[i]; half(n) {
 					*n = Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, Problem: "connection refused"}

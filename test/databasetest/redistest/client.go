@@ -52,7 +52,7 @@ func NewClusterClient(password string, slots func(context.Context) ([]redis.Clus
 	})
 }
 
-// loopback disguises loopback addresses, because the client library would replace them.
+// loopback is a prefix of addresses for the client library, which would replace loopback addresses. dial removes the prefix.
 const loopback = "at-"
 
 func dial(ctx context.Context, network, address string) (net.Conn, error) {

@@ -236,7 +236,7 @@ type Figures struct {
 	Longest                time.Duration // the longest time without a write of one key
 	Wrong                  []string      // reads of a value below the acknowledged value
 	Lost                   int           // keys below the acknowledged value at the end
-	Oldest                 time.Duration // age of the oldest acknowledged write that was lost, when the writes of its key paused
+	Oldest                 time.Duration // the longest time from an acknowledged write that was lost to the pause of its key's writes
 }
 
 // Close ends writers and readers, reads each key once more, and returns the results. It closes the client.

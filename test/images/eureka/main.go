@@ -88,7 +88,7 @@ func answer(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// application removes expired entries; the caller holds s.mu.
+// application returns an app with its instances, and removes expired entries. The caller holds s.mu.
 func (s *server) application(app string) map[string]any {
 	instances := []map[string]any{}
 	for _, id := range slices.Sorted(maps.Keys(s.entries[app])) {

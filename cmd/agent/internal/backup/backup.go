@@ -45,7 +45,7 @@ type Options struct {
 	Copy *Copy
 	// Lock names the lock that the agent holds on the server; "" for the default name.
 	Lock string
-	// LeavesLog forbids the backup to begin a new file of the server's binary log, even if a new file would help the dump or a restore.
+	// LeavesLog prevents the backup from making the server begin a new file of its binary log, even if that would help the dump or a restore.
 	LeavesLog bool
 }
 
@@ -201,7 +201,8 @@ func (r *run) advise(err error) error {
 	}
 }
 
-// finish writes the manifest. Before that it checks that no other agent can have removed the manifest's objects.
+// finish writes the manifest. Before that, it checks that this backup still has its lock: another agent with the lock may have removed the
+// backup's objects.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.holds(); err != nil {
 		return err
@@ -318,7 +319,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	return nil
 }
 
-// nothing(w) writes an empty dump for a server without schemas, because dump programs fail on such a server.
+// nothing writes an empty dump for a server without schemas, because dump programs fail on such a server.
 func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	scanner := dump.NewScanner()
 	if position {
@@ -331,7 +332,8 @@ func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	return scanner, err
 }
 
-// identify records the identity of the log to which the dump's position belongs. The identity changes if the log is reset during the dump.
+// identify records LogBegan, the time at which the server began the file of the dump's position. This time distinguishes the file from files
+// of the same name before and after a reset of the log. identify fails if the log was reset during the dump.
 func (r *run) identify(ctx context.Context) error {
 	m := &r.Manifest
 	if m.LogBegan = (time.Time{}); m.Position == nil {
@@ -375,7 +377,7 @@ func (r *run) rotate(ctx context.Context, hasLog bool) error {
 		if !t.OpensWith(r.Keys) {
 			return r.conn.Do("FLUSH BINARY LOGS")
 		}
-		break // older segments belong to earlier files
+		break // the archive writes only to the newest timeline of the source
 	}
 	return nil
 }

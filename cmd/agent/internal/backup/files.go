@@ -29,7 +29,7 @@ type Copy struct {
 	Programs restore.Programs
 	// Scratch is a folder on a volume with enough space for the data. A run removes the files that it creates there.
 	Scratch string
-	// Arguments are added to the arguments of the servers.
+	// Arguments are added to the arguments of the servers that make the copy and run on it.
 	Arguments []string
 	// Interfere is called between the steps of a copy. Tests set it; otherwise it is nil.
 	Interfere func(step string)

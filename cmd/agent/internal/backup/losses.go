@@ -58,8 +58,8 @@ func (e *extras) floats() error {
 	return err
 }
 
-// Lossy are the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets computes the list. Invalid bytes
-// in ascii, binary, ucs2 and utf32 are ignored, because the server accepts none.
+// Lossy are the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets computes the list. It ignores
+// ascii, binary, ucs2 and utf32, because the server rejects their invalid bytes.
 var Lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
 	"swe7", "tis620", "ujis"}
 

@@ -19,7 +19,8 @@ import (
 type flight struct {
 	at *contract.Position
 	// names identify the XA transactions, in the notation of archived.Event.
-	names   []string
+	names []string
+	// refused is the error of reading the names, for example because the account lacks the right to list XA transactions.
 	refused error
 }
 
@@ -32,7 +33,8 @@ func logsPrepared(v server.Version) bool {
 	return v.AtLeast(5, 7, 7)
 }
 
-// inFlight returns the XA transactions that are prepared.
+// inFlight returns the XA transactions that are prepared, and the end of the log. It returns neither if there is no log, or if the log does
+// not contain an XA transaction before its commit.
 func (r *run) inFlight(hasLog bool) (f flight, err error) {
 	if !hasLog || !logsPrepared(r.conn.Version) {
 		return f, nil
@@ -88,8 +90,9 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 	return nil
 }
 
-// search finds the files in which XA transactions were prepared, newest first. It ignores transactions that ended before the dump's
-// position. It also ignores transactions that ended after that position without an entry in the log: these changed nothing.
+// search finds the log files in which the XA transactions were prepared, and sets PreparedFrom to the oldest of them. It reads the newest
+// file first. It ignores transactions that ended before the dump's position. It also ignores transactions that ended after that position
+// without an entry in the log: these changed nothing.
 func (r *run) search(ctx context.Context, names []string) error {
 	m := &r.Manifest
 	now, err := prepared(r.conn)
@@ -147,8 +150,8 @@ func (r *run) search(ctx context.Context, names []string) error {
 // short joins at most ten names for a message.
 func short(names []string) string { return strings.Join(names[:min(len(names), 10)], "; ") }
 
-// mayBePrepared warns if a transaction began before the log file of the dump's position. The account may not list XA transactions, so the
-// transaction may be a prepared one.
+// mayBePrepared warns if any transaction began before the log file of the dump's position. The account lacks the right to list XA
+// transactions, so this transaction may be a prepared one.
 func (r *run) mayBePrepared(ctx context.Context) error {
 	m := &r.Manifest
 	began, err := r.conn.Began(ctx, m.Position.File)

@@ -39,7 +39,7 @@ type Options struct {
 	First string
 	// Lock names the lock that the archive holds on the server; "" for the default name.
 	Lock string
-	// Archived is called after each query of the server; it may be nil.
+	// Archived is called with the new head each time the archive has reached the end of the server's log; it may be nil.
 	Archived func(manifest.Head)
 }
 
@@ -55,7 +55,7 @@ type archive struct {
 	tracker Tracker
 	file    string
 	began   time.Time // when the server began the file
-	resumed time.Time // when the server began the file, if the archive has the file's beginning; else zero
+	resumed time.Time // when the server began the file, according to the archive; zero if the archive has no part of the file
 	buffer  bytes.Buffer
 	segment manifest.Segment
 	since   time.Time // time of the first event in the buffer
@@ -211,8 +211,8 @@ func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, erro
 	}
 }
 
-// continues checks that the server still has the file of the last segment. If not, it begins a new timeline. Every log
-// uses the same file names. So continues also compares the times at which the server began the two files.
+// continues checks that the server still has the file of the last segment. If not, it begins a new timeline. After a reset
+// of the log, the server uses the same file names again. So continues also compares the times at which the files began.
 func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
 	for _, row := range rows {
 		if row[0] != last.File {

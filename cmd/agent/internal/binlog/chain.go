@@ -31,7 +31,8 @@ type Timeline struct {
 	Broken error
 }
 
-// Older reports whether a file of the binary log comes before another one. The number in the file names grows by one.
+// Older reports whether a file of the binary log comes before another one. The names of a log's files differ only in the number at their
+// end, which grows by one.
 func Older(a, b string) bool {
 	if len(a) != len(b) {
 		return len(a) < len(b)
@@ -105,7 +106,7 @@ func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	return heads, nil
 }
 
-// readHead reads a timeline's head, or rebuilds it from the manifest of a segment. It returns nil if both are missing.
+// readHead reads a timeline's head, or rebuilds it from the manifest of a segment. It returns nil if neither can be read.
 func readHead(ctx context.Context, s store.Store, timeline, segment string) *manifest.Head {
 	name := manifest.TimelineFolder(timeline) + manifest.HeadName
 	text, err := store.ReadAll(ctx, s, name)
@@ -287,8 +288,8 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: only the backup itself can be restored", b.Position.File, b.Position.Offset, b.ID)
 }
 
-// before reads the segments of the files from FirstFile up to the backup's position. These segments contain the XA transactions that
-// are prepared at the position.
+// before sets Earlier to the segments of the files from PreparedFrom up to the file of the backup's position. These segments contain the XA
+// transactions that are prepared at the position. If the archive lacks some of them, before sets Lacks.
 func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup) error {
 	if b.PreparedFrom == "" {
 		return nil

@@ -16,7 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// chain returns segments from a text such as "1:4-100 1:100-200>2".
+// chain returns segments from a text such as "1:4-100 1:100-200>2": file 1 from offset 4 to 100, then from 100 to 200, after which file 2
+// follows.
 func chain(t *testing.T, words string) []manifest.Segment {
 	t.Helper()
 	var segments []manifest.Segment
@@ -45,15 +46,15 @@ func TestChain(t *testing.T) {
 		{"in order", "1:4-100 1:100-200>2 2:4-50", "2:50", 3, true},
 		{"in any order", "2:4-50 1:100-200>2 1:4-100", "2:50", 3, true},
 		{"an empty end of a file", "1:4-100 1:100-100>2 2:4-50", "2:50", 3, true},
-		{"over the million", "999999:4-100>1000000 1000000:4-50", "1000000:50", 2, true},
+		{"a seventh digit in the file number", "999999:4-100>1000000 1000000:4-50", "1000000:50", 2, true},
 		{"two archives", "1:4-100 1:4-150 1:100-300 1:150-200 1:200-300", "1:300", 3, true},
 		{"a hole", "1:4-100 1:150-200", "1:200", 1, false},
 		{"a file is missing", "1:4-100>2 3:4-50", "3:50", 1, false},
 		{"the end of a file is missing", "1:4-100 2:4-50", "2:50", 1, false},
-		{"the begin is missing", "1:100-200", "1:200", 0, false},
+		{"the beginning is missing", "1:100-200", "1:200", 0, false},
 		{"the end is missing", "1:4-100", "1:200", 1, false},
-		{"nothing is left", "", "1:200", 0, false},
-		{"nothing has been written", "", ":0", 0, true},
+		{"all segments are missing", "", "1:200", 0, false},
+		{"nothing was archived yet", "", ":0", 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var head manifest.Head
@@ -147,8 +148,8 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// The tracker returns for any event. After an accepted event that is not artificial, the tracker's offset has grown by the length of the
-// event.
+// Next accepts or refuses any event without a panic. After an accepted event that is not artificial, the tracker's offset has grown by the
+// length of the event.
 func FuzzTracker(f *testing.F) {
 	f.Add(event(typeQuery, 4, query("BEGIN")))
 	f.Add(event(typeFormat, 4, make([]byte, 90)))

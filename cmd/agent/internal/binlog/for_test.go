@@ -17,7 +17,7 @@ import (
 
 const source = "ns/platform/mysql"
 
-// put writes a timeline from a text such as "1:4-100>2". The server begins a file every hour.
+// put writes a timeline from a text for chain, such as "1:4-100>2". The server begins a file every hour.
 func put(t *testing.T, s store.Store, timeline, words string, began time.Time) manifest.Head {
 	t.Helper()
 	h := manifest.Head{Format: 1, Timeline: timeline, Source: source, Time: began.Add(24 * time.Hour)}

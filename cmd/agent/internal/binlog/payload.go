@@ -25,7 +25,7 @@ var decoders = sync.Pool{New: func() any {
 }}
 
 // preparedInside returns the XA transaction that a compressed transaction of MySQL prepares; "" for none. If the first
-// events do not begin an XA transaction, it decompresses only these.
+// event does not begin an XA transaction, it decompresses only the beginning.
 func preparedInside(body []byte) (name string, err error) {
 	isPlain := false
 	for {
@@ -50,7 +50,7 @@ func preparedInside(body []byte) (name string, err error) {
 	return preparedIn(r)
 }
 
-// preparedIn reads events that have no checksums.
+// preparedIn returns the XA transaction that decompressed events prepare; "" for none. These events have no checksums.
 func preparedIn(r io.Reader) (name string, err error) {
 	head := make([]byte, headerSize)
 	for isFirst := true; ; isFirst = false {

@@ -16,15 +16,16 @@ import (
 // Place reports whether a backup belongs to a timeline.
 type Place int
 
-// The results of PlaceOf. PlaceOf returns MayLie if the store has no readable segment of the backup's file.
+// The results of PlaceOf: the timeline does not continue the backup (Off), may continue it (MayLie), or continues it (On). PlaceOf returns
+// MayLie if the store has no readable segment of the backup's file.
 const (
 	Off Place = iota
 	MayLie
 	On
 )
 
-// PlaceOf returns whether a timeline continues a backup. It compares the times when the server began the file, because every log has the
-// same file names. It reads only one segment.
+// PlaceOf determines whether a timeline continues a backup. It compares the times when the server began the file, because a server uses the
+// same file names again after a reset of its log. It reads only one segment.
 func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest.Backup) (Place, error) {
 	infos, err := s.List(ctx, manifest.TimelineFolder(head.Timeline)+b.Position.File+"/")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// errReset reports that the server has another file with the same name.
+// errReset reports that the server has reset its binary log: its file is not the archived file of the same name.
 var errReset = errors.New("the server has begun another binary log under the same name")
 
 // follow receives events until the context ends or a failure occurs.
@@ -201,7 +201,7 @@ func (a *archive) notBefore(offset uint64) time.Time {
 	return a.head.Time
 }
 
-// rotate stores the file's last segment, which may be empty.
+// rotate stores the last segment of the file, which may be empty, and continues with the next file.
 func (a *archive) rotate(ctx context.Context, next string) error {
 	if a.buffer.Len() == 0 {
 		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: a.tracker.Offset, To: a.tracker.Offset, FileTime: a.began,
@@ -215,7 +215,7 @@ func (a *archive) rotate(ctx context.Context, next string) error {
 	return nil
 }
 
-// reached stores a time up to which the archive has all commits.
+// reached records in the head that the archive has all commits up to a time.
 func (a *archive) reached(ctx context.Context, at time.Time) error {
 	if err := a.flush(ctx); err != nil {
 		return err

@@ -42,8 +42,8 @@ type Event struct {
 	Next string
 	// Format: the event begins a file. Time is the time at which the server began the file.
 	Format bool
-	// GTID: the transaction has a GTID. (A server without GTIDs does not apply the transaction.) ID is the GTID in MySQL's form. ID is empty
-	// for a GTID with a tag.
+	// GTID: the transaction has a GTID. (With gtid_mode=OFF, a server does not apply the transaction.) ID is the GTID in MySQL's form. ID is
+	// empty for a GTID with a tag.
 	GTID bool
 	ID   string
 	// Schema is the default schema of a query event. Statement is the text of the statement, which may be truncated.
@@ -52,7 +52,7 @@ type Event struct {
 	// Prepared is the XA transaction that the event prepares. Finished is the XA transaction that the event commits or rolls back. Both use
 	// the syntax of XA statements.
 	Prepared, Finished string
-	// IsXA: the event begins an XA transaction that is prepared at its end.
+	// IsXA: the event begins an XA transaction, whose events end with XA PREPARE.
 	IsXA bool
 	// Opens reports whether a transaction begins with the event.
 	Opens bool

@@ -30,7 +30,7 @@ const (
 	typeQueryCompressed = 165
 )
 
-// effect classifies an event: it opens, continues or ends a transaction.
+// effect classifies a type of events by its effect on transactions.
 type effect byte
 
 const (
@@ -76,11 +76,11 @@ func checkType(kind byte, offset uint64) error {
 	return fmt.Errorf("event of type %d at offset %d: %w: use an agent that supports the server's version", kind, offset, ErrUnknownType)
 }
 
-// longestStatement limits the number of bytes of a statement that are decompressed. The clauses before the body of an event or a routine
-// are shorter.
+// longestStatement limits the number of bytes of a statement that are decompressed. A replay needs only the clauses before the body of an
+// event or a routine, which are shorter.
 const longestStatement = 64 << 10
 
-// queryEvent returns the default schema and the text of a query event; nil for an event with an incomplete header.
+// queryEvent returns the default schema and the text of a query event. It fails if the header is incomplete.
 func queryEvent(kind byte, body []byte) (schema string, text []byte, err error) {
 	const fixed = 13
 	if len(body) < fixed {

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// log writes a timeline with the files from first to last, which begin an hour after each other. reached is the time up to which the
+// log writes a timeline with the files from first to last, which begin one hour apart. reached is the time up to which the
 // timeline is complete.
 func log(t *testing.T, s store.Store, timeline string, first, last int, began, reached time.Time) {
 	t.Helper()
@@ -63,22 +63,22 @@ func TestPruneOfTheArchive(t *testing.T) {
 		ended   time.Time // when the first log was archived for the last time
 		want    string
 	}{
-		"before the oldest backup of each log":         {[]manifest.Backup{at(fresh, 5), at(fresh, 2), at(old, 4)}, nil, old, "4 2"},
-		"from where XA transactions are prepared":      {[]manifest.Backup{at(fresh, 2), prepared}, nil, old, "2 2"},
-		"a backup of the new log may be on its way":    {[]manifest.Backup{at(old, 5)}, nil, old, "5 1"},
-		"of no kept backup":                            {[]manifest.Backup{at(fresh, 3)}, nil, old, "- 3"},
-		"of no kept backup, but one may be on its way": {[]manifest.Backup{at(fresh, 3)}, nil, now.Add(-time.Hour), "1 3"},
-		"by an older agent":                            {[]manifest.Backup{older}, nil, old, "3 1"},
-		"no backup":                                    {nil, nil, old, "1 1"},
-		"a backup that the store does not show": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
+		"each log is kept from its oldest backup on": {[]manifest.Backup{at(fresh, 5), at(fresh, 2), at(old, 4)}, nil, old, "4 2"},
+		"prepared XA transactions need older files":  {[]manifest.Backup{at(fresh, 2), prepared}, nil, old, "2 2"},
+		"a backup in progress needs the new log":     {[]manifest.Backup{at(old, 5)}, nil, old, "5 1"},
+		"no kept backup needs the old log":           {[]manifest.Backup{at(fresh, 3)}, nil, old, "- 3"},
+		"a backup in progress needs the old log":     {[]manifest.Backup{at(fresh, 3)}, nil, now.Add(-time.Hour), "1 3"},
+		"a backup without LogBegan":                  {[]manifest.Backup{older}, nil, old, "3 1"},
+		"no backup":                                  {nil, nil, old, "1 1"},
+		"a backup of a newer format may need any file": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
 			assert.NilError(t, s.Replace(t.Context(), manifest.Folder(ids[1])+manifest.Name, []byte(`{"format":9}`)))
 		}, old, "1 1"},
-		"a backup is read whose manifest was removed": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
+		"a restore reads a backup whose manifest was removed": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
 			_, err := catalogue.Announce(t.Context(), s, ids[1], now)
 			assert.NilError(t, err)
 			assert.NilError(t, s.Delete(t.Context(), manifest.Folder(ids[1])+manifest.Name))
 		}, old, "1 1"},
-		"a backup that is damaged needs nothing": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
+		"a damaged backup needs no file": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
 			assert.NilError(t, s.Replace(t.Context(), manifest.Folder(ids[1])+manifest.Name, []byte(`{`)))
 		}, old, "- 5"},
 		"the segment that distinguishes the logs is damaged": {[]manifest.Backup{at(fresh, 5), at(old, 2)}, func(s *store.Folder, _ []string) {

@@ -13,8 +13,8 @@ import (
 )
 
 // Base returns the ID of the newest good backup that a timeline continues; "" for none. One private key must decrypt the backup and the
-// archive after it, and the backup must not lack prepared XA transactions. Without a base, the latest moments of the timeline cannot be
-// restored.
+// archive after it, and the archive must have the XA transactions that were prepared at the backup's position. Without a base, the latest
+// moments of the timeline cannot be restored.
 func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {

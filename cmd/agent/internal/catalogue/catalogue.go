@@ -42,7 +42,7 @@ func (e *Entry) IsDamaged() bool {
 // isVerified reports whether a check has verified the backup, and no object is missing now.
 func (e *Entry) isVerified() bool { return e.Err == nil && e.Verified != nil && e.Verified.OK }
 
-// mayBeVerified reports whether the backup may be verified: its verdict or its manifest cannot be read now.
+// mayBeVerified reports whether the backup is verified, or may be: its verdict or its manifest cannot be read now.
 func (e *Entry) mayBeVerified() bool {
 	return !e.IsDamaged() && (e.IsVerdictUnknown || e.Verified != nil && e.Verified.OK)
 }

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// fill makes a backup a day in a folder. It returns the store, the folder and the IDs, newest first.
+// fill makes n backups in a folder, one for each of the last n days. It returns the store, the folder and the IDs, newest first.
 func fill(t *testing.T, n int) (s *store.Folder, root string, ids []string) {
 	t.Helper()
 	root = t.TempDir()
@@ -112,7 +112,7 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 		left int // number of backups that remain of five, with Keep 2
 	}{
 		"nothing is broken": {func(*testing.T, *flaky, string, []string) {}, time.Now(), 2},
-		"a list lacks the newest objects": {func(_ *testing.T, f *flaky, _ string, _ []string) {
+		"a list lacks the objects of all backups": {func(_ *testing.T, f *flaky, _ string, _ []string) {
 			f.hidden = func(name string) bool { return strings.HasSuffix(name, ".zst") }
 		}, time.Now(), 2},
 		"a list lacks the manifests": {func(_ *testing.T, f *flaky, _ string, _ []string) {
@@ -121,13 +121,13 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 		"a check failed by an older agent": {func(t *testing.T, f *flaky, _ string, ids []string) {
 			verdict(t, f.Store, ids[0], `{"format":1,"ok":false,"message":"load dump.sql.zst: the table is full"}`)
 		}, time.Now(), 2},
-		"a verdict of the future": {func(t *testing.T, f *flaky, _ string, ids []string) {
+		"a verdict of a newer format": {func(t *testing.T, f *flaky, _ string, ids []string) {
 			verdict(t, f.Store, ids[1], `{"format":9}`)
 		}, time.Now(), 2},
-		"a verdict that is cut": {func(t *testing.T, f *flaky, _ string, ids []string) {
+		"a truncated verdict": {func(t *testing.T, f *flaky, _ string, ids []string) {
 			verdict(t, f.Store, ids[3], `{"form`)
 		}, time.Now(), 4},
-		"the newest verified one is old": {func(t *testing.T, f *flaky, _ string, ids []string) {
+		"the newest verified backup is an old one": {func(t *testing.T, f *flaky, _ string, ids []string) {
 			verdict(t, f.Store, ids[3], `{"format":1,"ok":true}`)
 		}, time.Now(), 4},
 		"one manifest cannot be read": {func(_ *testing.T, f *flaky, _ string, ids []string) {
@@ -138,7 +138,7 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 				return nil
 			}
 		}, time.Now(), 3},
-		"the newest lost its object": {func(t *testing.T, _ *flaky, root string, ids []string) {
+		"a backup has lost its object": {func(t *testing.T, _ *flaky, root string, ids []string) {
 			assert.NilError(t, os.Remove(filepath.Join(root, manifest.Folder(ids[2]), "dump.sql.zst")))
 		}, time.Now(), 2},
 		"the clock is a year ahead": {func(*testing.T, *flaky, string, []string) {}, time.Now().AddDate(1, 0, 0), 2},
@@ -173,7 +173,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 		harm func(t *testing.T, v scene)
 		left []int
 	}{
-		"the manifest of the verified one is not read once": {func(t *testing.T, v scene) {
+		"one read of the verified backup's manifest fails": {func(t *testing.T, v scene) {
 			verdict(t, v.s, v.ids[3], `{"format":1,"ok":true}`)
 			failed := false
 			v.f.fails = func(did, name string) error {
@@ -184,7 +184,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 				return nil
 			}
 		}, []int{0, 1, 2, 3}},
-		"the verified one is convicted": {func(t *testing.T, v scene) {
+		"a check proves the newest verified backup damaged": {func(t *testing.T, v scene) {
 			verdict(t, v.s, v.ids[0], `{"format":1,"ok":true}`)
 			verdict(t, v.s, v.ids[1], `{"format":1,"ok":true}`)
 			v.f.fails = func(did, _ string) error {
@@ -195,7 +195,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 				return nil
 			}
 		}, []int{0, 2, 3, 4}},
-		"the verified one of a former writer is convicted": {func(t *testing.T, v scene) {
+		"a check proves the newest verified backup of a former writer damaged": {func(t *testing.T, v scene) {
 			for _, id := range v.ids[2:] {
 				change(t, v.s, id, func(m *manifest.Backup) { m.Writer = "former" })
 			}
@@ -208,7 +208,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 				return nil
 			}
 		}, []int{0, 2, 3, 4}},
-		"one of a former writer is verified, of which a newer one was": {func(t *testing.T, v scene) {
+		"an older backup of a former writer is verified, too": {func(t *testing.T, v scene) {
 			for _, id := range v.ids[1:] {
 				change(t, v.s, id, func(m *manifest.Backup) { m.Writer = "former" })
 			}
@@ -220,7 +220,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 				return nil
 			}
 		}, []int{0, 1, 3}},
-		"an old one is verified, of which none was": {func(t *testing.T, v scene) {
+		"an old backup is the first verified one": {func(t *testing.T, v scene) {
 			v.f.fails = func(did, name string) error {
 				if did == "delete" && name == manifest.Folder(v.ids[1])+manifest.Name {
 					verdict(t, v.s, v.ids[4], `{"format":1,"ok":true}`)
@@ -265,8 +265,8 @@ func TestRestoresSkipWhatIsDamaged(t *testing.T) {
 	assert.DeepEqual(t, []string{latest.ID, before.ID, check.ID}, []string{ids[1], ids[1], ids[0]})
 }
 
-// The latest backup for a restore has the restore's writer. A backup of another writer is used only if there is exactly one other
-// writer. A note then reports it.
+// The latest backup for a restore has the restore's writer. A backup of another writer is used only if the restore's writer
+// has none, and there is exactly one other writer. A note then names that writer.
 func TestLatestBackupIsOfOneWriter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -276,15 +276,15 @@ func TestLatestBackupIsOfOneWriter(t *testing.T) {
 		want    int // index of the backup; -1: refused
 		note    string
 	}{
-		"one writer":                       {"aa", []int64{1, 1}, "a", 0, ""},
-		"of the only one, without a name":  {"aa", []int64{1, 1}, "", 0, ""},
-		"older agents":                     {"--", []int64{1, 1}, "a", 0, ""},
-		"before the writer had an id":      {"a-", []int64{1, 9}, "a", 0, ""},
-		"of a former database":             {"bab", []int64{9, 1, 9}, "a", 1, "of another resource (b); the newest of these has 9 rows"},
-		"another one has fewer rows":       {"bba", []int64{0, 0, 1}, "a", 2, ""},
-		"the writer has none":              {"bb", []int64{1, 1}, "a", 0, "the backup is of another resource (b)"},
-		"the writer has none, and several": {"bc", []int64{1, 1}, "a", -1, ""},
-		"several, without a name":          {"b-c", []int64{1, 1, 1}, "", -1, ""},
+		"one writer":                          {"aa", []int64{1, 1}, "a", 0, ""},
+		"one writer, and no writer is given":  {"aa", []int64{1, 1}, "", 0, ""},
+		"no backup has a writer":              {"--", []int64{1, 1}, "a", 0, ""},
+		"an older backup has no writer":       {"a-", []int64{1, 9}, "a", 0, ""},
+		"another writer has more rows":        {"bab", []int64{9, 1, 9}, "a", 1, "of another resource (b); the newest of these has 9 rows"},
+		"another writer has fewer rows":       {"bba", []int64{0, 0, 1}, "a", 2, ""},
+		"only another writer has backups":     {"bb", []int64{1, 1}, "a", 0, "the backup is of another resource (b)"},
+		"two other writers have backups":      {"bc", []int64{1, 1}, "a", -1, ""},
+		"two writers, and no writer is given": {"b-c", []int64{1, 1, 1}, "", -1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

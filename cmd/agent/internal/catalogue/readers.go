@@ -23,8 +23,8 @@ const readers = "readers/"
 const untilLayout = "20060102T150405Z"
 
 // Announce records that a backup and its part of the archive are being read. Prune then keeps both until done is called, or for a day if
-// this agent is killed. With read-only credentials, nothing is recorded and Announce succeeds. It fails with NotFound if the backup was
-// removed.
+// this agent is killed. With read-only credentials, or in a full store, nothing is recorded and Announce succeeds. It fails with
+// NotFound if the backup was removed.
 func Announce(ctx context.Context, s store.Store, id string, now time.Time) (done func(), err error) {
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // cannot fail
@@ -52,7 +52,7 @@ func Announce(ctx context.Context, s store.Store, id string, now time.Time) (don
 type clock struct{ now, newest time.Time }
 
 // readClock returns a time that is at most a day after the newest object of any backup, by the store's clock. So an agent whose clock is
-// ahead does not treat every backup as old. If no more backups are made, the last ones are kept.
+// ahead does not treat every backup as old. If no more backups are made, this time stops, and the last backups are kept.
 func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	c := clock{now: now}

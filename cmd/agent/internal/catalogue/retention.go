@@ -39,10 +39,10 @@ type Rule struct {
 const Unnamed = "unnamed"
 
 // Remove returns the backups that may be removed, from a catalogue with the newest first. It never returns the newest
-// verified backup or newer ones, the newest AtLeast good backups, backups that a point in time needs, or backups that
-// this program cannot judge. It applies the rule to each writer separately, and keeps all verified backups of a former
-// database. So empty backups of a recreated database with the same prefix do not replace the backups of the former
-// database.
+// verified backup or newer ones, the newest AtLeast good backups, backups that a point in time needs, or backups whose
+// manifest or verdict cannot be read. It applies the rule to each writer separately, and keeps all verified backups of a
+// former database. So empty backups of a recreated database with the same prefix do not replace the backups of the
+// former database.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	done := map[string]bool{}
@@ -90,8 +90,8 @@ func (r Rule) removeOf(entries []Entry, now time.Time) []Entry {
 	return removed
 }
 
-// newestVerified returns the index of the newest backup that is known to be good; -1 for none. If some backups are uncertain, it returns
-// the oldest one that may be good: each newer backup may be bad.
+// newestVerified returns the index of the newest verified backup. If no backup is certainly verified, it returns the oldest one that may be
+// verified, because each newer one may be bad; -1 for none.
 func newestVerified(entries []Entry) int {
 	oldest := -1
 	for i := range entries {

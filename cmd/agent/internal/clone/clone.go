@@ -20,8 +20,8 @@ var Quiet = []string{"--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consist
 	"--plugin-load-add=mysql_clone.so"}
 
 // Scratch are the options of servers on data that is deleted with the pod. These servers do not flush to the disk,
-// because the data is read from the page cache. files.Put reports failed writes. The servers neither load nor save a
-// buffer pool, and create no keys.
+// because the data is read from the page cache. files.Put flushes the data once, and reports failed writes. The
+// servers neither load nor save a buffer pool, and create no keys.
 var Scratch = []string{"--innodb-flush-method=nosync", "--loose-innodb-log-writer-threads=OFF", "--innodb-use-native-aio=OFF",
 	"--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF",
 	"--loose-auto-generate-certs=OFF", "--loose-sha256-password-auto-generate-rsa-keys=OFF", "--loose-caching-sha2-password-auto-generate-rsa-keys=OFF"}
@@ -29,7 +29,7 @@ var Scratch = []string{"--innodb-flush-method=nosync", "--loose-innodb-log-write
 // Small are the options of a server without data that only receives a copy.
 var Small = []string{"--loose-innodb-redo-log-capacity=32M", "--innodb-buffer-pool-size=16M"}
 
-// On starts a server on a copy, calls do with a temporary account, removes the account, and stops the server cleanly.
+// On starts a server on a copy, calls do with a connection of a temporary account, removes the account, and stops the server cleanly.
 func On(ctx context.Context, i *restore.Instance, do func(*server.Conn) error) error {
 	defer i.Kill()
 	if err := i.Enter(ctx, Quiet...); err != nil {
@@ -70,7 +70,7 @@ type Donor struct {
 	Port int
 	// User is an account with BACKUP_ADMIN.
 	User, Password string
-	// HasTLS makes the copy fail without TLS.
+	// HasTLS makes the copy fail if the connection to the donor does not use TLS.
 	HasTLS bool
 	// Answers returns an error while the server does not answer.
 	Answers func(context.Context) error
@@ -103,7 +103,7 @@ func (d Donor) silent(ctx context.Context) error {
 // codeNoRoom is the server's error for a volume that is too small for a copy.
 const codeNoRoom = 3873
 
-// Copy copies the donor to a new folder. The copying server, helper, runs on other data. The helper first compares the size of the donor's
+// Copy copies the donor to a new folder. helper is the server that copies; it runs on other data. It first compares the size of the donor's
 // data with the free space of the volume. ready is called when the helper runs, before anything is copied.
 func (d Donor) Copy(ctx context.Context, helper *restore.Instance, folder string, ready func(*server.Conn) error) error {
 	defer helper.Kill()

@@ -58,7 +58,7 @@ type Planner struct {
 	StartingDeadline *int64
 
 	due     time.Time // the next tick; zero for none
-	seen    time.Time // the last argument of At
+	seen    time.Time // the latest time that At has received
 	pending time.Time // the last tick that waits for a run to end; zero for none
 }
 

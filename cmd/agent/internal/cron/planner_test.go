@@ -38,14 +38,14 @@ func TestPlanner(t *testing.T) {
 		{name: "Forbid: the last tick waits for the end of the run", schedule: "* * * * * *", looks: []look{
 			{at: "1s", start: "1s"}, {at: "2s", active: 1}, {at: "3s", active: 1, want: Verdict{Skipped: 1}}, {at: "3.5s", start: "3s"}, {at: "4s", active: 1}, {at: "4.1s", start: "4s"},
 		}},
-		{name: "Forbid: a tick that waits is too late", schedule: "* * * * * *", deadline: new(int64(0)), looks: []look{
+		{name: "Forbid: the delay of a waiting tick is truncated to seconds", schedule: "* * * * * *", deadline: new(int64(0)), looks: []look{
 			{at: "1s", start: "1s"}, {at: "2s", active: 1}, {at: "2.9s", start: "2s"}, {at: "3s", active: 1}, {at: "4s", active: 1, want: Verdict{Skipped: 1}}, {at: "5s", active: 1, want: Verdict{Skipped: 1}},
 			{at: "5.9s", start: "5s"},
 		}},
-		{name: "late", schedule: "*/30 * * * * *", deadline: new(int64(5)), looks: []look{
+		{name: "a late tick has no run", schedule: "*/30 * * * * *", deadline: new(int64(5)), looks: []look{
 			{at: "36s", want: Verdict{Late: 1}}, {at: "65.9s", start: "60s"},
 		}},
-		{name: "a run of a minute, with a deadline", schedule: "*/30 * * * * *", deadline: new(int64(5)), looks: []look{
+		{name: "Forbid: a waiting tick misses its deadline", schedule: "*/30 * * * * *", deadline: new(int64(5)), looks: []look{
 			{at: "30s", start: "30s"}, {at: "60s", active: 1}, {at: "66s", want: Verdict{Late: 1}}, {at: "90s", start: "90s"},
 		}},
 		{name: "Allow", schedule: "* * * * * *", policy: Allow, looks: []look{
@@ -63,7 +63,7 @@ func TestPlanner(t *testing.T) {
 		{name: "the clock goes back a little: no tick runs twice", schedule: "* * * * * *", looks: []look{
 			{at: "10s", start: "10s", want: Verdict{Skipped: 9}}, {at: "5s"}, {at: "9s"}, {at: "10s"}, {at: "11s", start: "11s"},
 		}},
-		{name: "the clock goes back for long", schedule: "0 * * * * *", looks: []look{
+		{name: "the clock goes back by more than a minute", schedule: "0 * * * * *", looks: []look{
 			{at: "2h", start: "2h", want: Verdict{Skipped: 119}}, {at: "30s", want: Verdict{ClockWentBack: true}}, {at: "60s", start: "60s"},
 		}},
 		{name: "a local time that does not exist has no run", schedule: "30 30 2 * * *", zone: "Europe/Berlin", begin: "2026-03-28T20:00:00Z", looks: []look{

@@ -101,7 +101,7 @@ func (c *Command) describe(o *Outcome, state *os.ProcessState, result string) {
 	}
 }
 
-// Stop ends all runs, with a result.
+// Stop ends all active runs. Their outcomes have the given result.
 func (c *Command) Stop(result string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

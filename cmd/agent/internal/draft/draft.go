@@ -82,7 +82,7 @@ func (o Options) Claim(ctx context.Context) (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return lease.Keep(ctx, func(error) {}), nil // if the claim is lost, the next draft fails
+	return lease.Keep(ctx, func(error) {}), nil // after the loss of a claim, the next Claim fails
 }
 
 // Put seals the output of write into an object of the backup, and returns its manifest entry.

@@ -77,7 +77,7 @@ func (o Options) arguments(tool server.Version, help string) []string {
 	return append(append(args, "--routines", "--triggers", "--events", "--databases", "--"), o.Schemas...)
 }
 
-// hasInitCommand reports whether the dump program runs a statement before it reads.
+// hasInitCommand reports whether the dump program has the option --init-command, a statement that it runs before it reads.
 func hasInitCommand(tool server.Version, help string) bool {
 	return tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=")
 }
@@ -88,8 +88,8 @@ var whole = []struct{ name, value string }{
 	{"sql_select_limit", "18446744073709551615"}, {"system_versioning_asof", "DEFAULT"}, {"show_gipk_in_create_table_and_information_schema", "ON"},
 }
 
-// session returns the statement that a session of the dump program runs first. It sets the values of whole and removes
-// the time limit of statements.
+// session returns the statement that a session of MySQL's dump program runs first. It sets the values of whole that the
+// server has, and removes the time limit of statements.
 func (o Options) session() string {
 	statement := "SET SESSION max_execution_time = 0, " + whole[0].name + " = " + whole[0].value
 	if o.Version.AtLeast(8, 0, 30) {
@@ -115,8 +115,8 @@ func (o Options) readsWhole() error {
 // ZoneTables are the tables of the schema mysql that hold the named time zones.
 var ZoneTables = []string{"time_zone", "time_zone_leap_second", "time_zone_name", "time_zone_transition", "time_zone_transition_type"}
 
-// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless three facts show that the dump is complete:
-// the program's exit code, the last line, and the end of the output.
+// Run streams a dump to w and to a Scanner. It fails unless the dump is complete: the program has exited with 0, its
+// output was read to the end, and the last line marks the end of the dump.
 func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner, error) {
 	tool, err := server.ProgramVersion(ctx, program)
 	if err != nil {
@@ -234,7 +234,8 @@ func (b *begins) Write(text []byte) (int, error) {
 
 const blockSize = 512 << 10
 
-// relay copies r to scanner and to w concurrently. Neither waits for the other.
+// relay copies r to scanner and then to w, block by block. Reading, scanning and writing run concurrently. It stops reading after an error
+// of w.
 func relay(r io.Reader, scanner io.Writer, w io.Writer) error {
 	free, full, scanned := make(chan []byte, 6), make(chan []byte, 6), make(chan []byte, 6)
 	for range cap(free) {

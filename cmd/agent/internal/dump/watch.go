@@ -84,7 +84,7 @@ func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
 	}
 }
 
-// running returns the queries that have run for longer than a time.
+// running returns at most five queries that have run for the time most or longer.
 func running(rows [][]string, most time.Duration) []string {
 	var old []string
 	for _, row := range rows {
@@ -98,7 +98,7 @@ func running(rows [][]string, most time.Duration) []string {
 	return old
 }
 
-// waiting returns the connection that waits for a lock of all tables, and the queries that began before that wait.
+// waiting returns the connection that waits for a lock of all tables, and at most five other queries.
 func waiting(rows [][]string) (id string, others []string) {
 	for _, row := range rows {
 		if len(row) > 7 && strings.HasPrefix(strings.ToUpper(row[7]), "FLUSH ") && strings.Contains(strings.ToUpper(row[7]), "TABLES") {

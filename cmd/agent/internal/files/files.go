@@ -45,9 +45,9 @@ func Put(ctx context.Context, d *draft.Draft, folder string, onDisk *snapshot.Vo
 	return objects, errors.Join(err, <-flushed)
 }
 
-// isOfData reports whether a backup includes a file of the data folder. It excludes the server's identity, keys and logs, and files that
-// the server recreates at each start. It also excludes the doublewrite buffer, which is useless after a clean stop and may contain the
-// replication password.
+// isOfData reports whether a backup includes a file of the data folder. It excludes the server's UUID, persisted variables, keys and logs,
+// and files that the server recreates at each start. It also excludes the doublewrite buffer, which is useless after a clean stop and may
+// contain the replication password.
 func isOfData(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
 	switch {

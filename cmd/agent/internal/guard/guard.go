@@ -33,8 +33,8 @@ type Mark struct {
 	Initialising bool `json:"initialising,omitempty"`
 }
 
-// markFormat is the newest format of the Mark of a volume in use that this guard reads. A Mark with Restoring or Initialising has
-// unfinishedFormat, which older guards without these two fields refuse.
+// markFormat is the format of a Mark without Restoring and Initialising. A Mark with one of the two has unfinishedFormat. Older guards,
+// which do not read these fields, refuse this format.
 const (
 	markFormat       = 1
 	unfinishedFormat = 2
@@ -49,7 +49,8 @@ type Volume struct {
 	IsEmpty bool
 	// HasTables reports whether the data folder may contain a table of a user.
 	HasTables bool
-	// Others names some of the users' tables of engines other than InnoDB, in data of MySQL 8.0 or newer.
+	// Others lists up to maxNamed tables of users, as SCHEMA.TABLE, whose engine is not InnoDB. It is empty for data of MariaDB, or of MySQL
+	// before 8.0.
 	Others []string
 	// OfMember reports whether the volume belongs to a member of a MySQLCluster. Such a volume contains the file in which the member stores
 	// its promises.

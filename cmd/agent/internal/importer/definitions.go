@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 )
 
-// definitionsFile returns the file with the definitions and accounts of a source without a log, as of the time before
+// definitionsFile returns the path of the file with the definitions and accounts that a source without a log had before
 // the dump. To find changes, the import compares the source with this file. It cannot compare the source with the copy,
 // because server versions format definitions differently.
 func (m *Import) definitionsFile() string { return filepath.Join(m.folder, "definitions") }

@@ -39,8 +39,8 @@ func identityOf(conn *server.Conn) (string, error) {
 
 func (m *Import) identityFile() string { return filepath.Join(m.folder, "server") }
 
-// readIdentity reads the recorded identity of the dumped server. Before the first complete dump, no identity is recorded, and any server is
-// accepted.
+// readIdentity reads the recorded ID of the dumped server (see identityOf). Before the first complete dump, no ID is recorded, and any
+// server is accepted.
 func (m *Import) readIdentity() error {
 	text, err := os.ReadFile(m.identityFile())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -50,7 +50,7 @@ func (m *Import) readIdentity() error {
 	return nil
 }
 
-// recordIdentity records the identity of the server after a complete dump.
+// recordIdentity records the ID of the server after a complete dump.
 func (m *Import) recordIdentity() error {
 	if m.identity != "" {
 		return nil

@@ -77,7 +77,7 @@ type Import struct {
 func Remove(volume string) error { return os.RemoveAll(filepath.Join(volume, folder)) }
 
 // Run makes the copy and returns when the copy is the database of the volume. It retries after temporary failures. It begins another copy
-// if it cannot determine which transactions the copy has.
+// if the import cannot continue the present one (restore.ErrBeginAgain).
 func Run(ctx context.Context, o Options) (*Import, error) {
 	m := &Import{Options: o, folder: filepath.Join(o.Target.Volume, folder)}
 	random := [6]byte{}

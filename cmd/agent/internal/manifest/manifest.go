@@ -19,11 +19,11 @@ import (
 // Format is the format of all manifests to which neither FormatFiles nor FormatGTID applies.
 const Format = 1
 
-// FormatFiles is the format of a backup whose Base is Files or Physical. It is the newest format that this package reads. An agent that
-// knows only Format refuses the backup.
+// FormatFiles is the format of a backup whose Base is Files or Physical. It is the newest format of backups that this package reads. An
+// agent that reads only Format refuses the backup.
 const FormatFiles = 2
 
-// FormatGTID is the format of the head and the segments of a timeline by GTID. An agent that knows only Format refuses them.
+// FormatGTID is the format of the head and the segments of a timeline by GTID. An agent that reads only Format refuses them.
 const FormatGTID = 2
 
 // Values of Base: a copy of a server's data folder, as one tar stream in consecutive objects named files-…. Files is a copy of a member of

@@ -25,7 +25,7 @@ func TestDecodeBackup(t *testing.T) {
 		"a dump without a log":      {`{"format":1,"id":"` + id + `",` + objects + `}`, "", false},
 		"files":                     {`{"format":2,"base":"files","id":"` + id + `","position":{"file":"b.1","offset":4},` + objects + `}`, "", false},
 		"files of one server":       {`{"format":2,"base":"physical","id":"` + id + `","position":{"file":"b.1","offset":4},` + objects + `}`, "", true},
-		"a form that is not known":  {`{"format":2,"base":"blocks","id":"` + id + `",` + objects + `}`, contract.ReasonNewerFormat, false},
+		"an unknown form":           {`{"format":2,"base":"blocks","id":"` + id + `",` + objects + `}`, contract.ReasonNewerFormat, false},
 		"a newer format":            {`{"format":3,"id":"` + id + `",` + objects + `}`, contract.ReasonNewerFormat, false},
 		"no format":                 {`{"id":"` + id + `",` + objects + `}`, contract.ReasonDamaged, false},
 		"another backup's manifest": {`{"format":1,"id":"20260102T150405Z-00000000",` + objects + `}`, contract.ReasonDamaged, false},

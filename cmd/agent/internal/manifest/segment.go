@@ -130,7 +130,7 @@ type Head struct {
 
 // Superseded describes transactions at the end of a timeline that the database has lost.
 type Superseded struct {
-	// At is the latest time before these transactions.
+	// At is the latest time to which the timeline can be restored: none of these transactions was committed before.
 	At time.Time `json:"at"`
 	// GTIDs are the GTIDs of these transactions. Epoch is the epoch of the primary that lacks them.
 	GTIDs string `json:"gtids"`

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
-// fake is a server. Its data is a file with the server's identity.
+// fake is a server. Its data is a file "identity" with the text CLUSTER/MEMBER.
 type fake struct{ peers Peers }
 
 func (fake) Inspect(string) (string, Position) { return "", Position{} }
@@ -46,7 +46,8 @@ func (fake) Command(_ Decision, ticket Ticket, folder string) (string, []string,
 	return "server", []string{"server", ticket.Text, folder}, nil, nil
 }
 
-// agentIn returns the agent of a pod on the volume dir. The agent stores the start command in started.
+// agentIn returns the agent of a pod with this UID and this ticket, on the volume dir. Instead of a start of the server, the agent stores
+// the ticket's text in started.
 func agentIn(dir, uid, ticket string, started *string) *Agent {
 	notes := filepath.Join(dir, "notes-"+uid)
 	file := filepath.Join(notes, "ticket")
@@ -62,7 +63,7 @@ func agentIn(dir, uid, ticket string, started *string) *Agent {
 	}
 }
 
-// TestMain runs an agent that will be killed, if an environment variable requests that.
+// TestMain runs the tests. If MEMBER_TEST_CRASH is set, it runs an agent instead, which is killed at the point with this number.
 func TestMain(m *testing.M) {
 	crash := os.Getenv("MEMBER_TEST_CRASH")
 	if crash == "" {
@@ -82,8 +83,9 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// The agent is killed between any two writes of a start. When the pod starts again, the agent uses an unused ticket, but starts nothing
-// with a used ticket. Earlier data still exists. The next pod starts, even with the text of a used ticket.
+// The agent is killed between any two writes of a start. The container restarts. The agent then uses the ticket only if it is still
+// unused, and starts without a ticket only on a volume with data. Earlier data still exists. A new pod starts the server even with a
+// ticket of the same text.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	const marked = `{"format":1,"pod":"data/etcd-1","cluster":"c","member":`
@@ -94,10 +96,10 @@ func TestKilledAtEachPoint(t *testing.T) {
 	}{
 		"seed":                      {nil, "seed", false},
 		"join":                      {nil, "join:b", false},
-		"join in place of a loss":   {map[string]string{MarkFile: marked + `"a"}`}, "join:b", false},
-		"join in place of one gone": {map[string]string{MarkFile: marked + `"f"}`, "data/identity": "c/f"}, "join:b", false},
+		"join after a loss of data": {map[string]string{MarkFile: marked + `"a"}`}, "join:b", false},
+		"join after a removal":      {map[string]string{MarkFile: marked + `"f"}`, "data/identity": "c/f"}, "join:b", false},
 		"force":                     {map[string]string{MarkFile: marked + `"a"}`, "data/identity": "c/a"}, "force:1", true},
-		"as it is":                  {map[string]string{MarkFile: `{"format":1,"pod":"data/etcd-1","ticket":"join:b"}`, "data/identity": "c/b"}, "", true},
+		"start on existing data":    {map[string]string{MarkFile: `{"format":1,"pod":"data/etcd-1","ticket":"join:b"}`, "data/identity": "c/b"}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +117,8 @@ func TestKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// killedAt kills an agent at one point, and checks the next agents. It returns true if the point does not exist.
+// killedAt kills an agent at one point of its start. It then checks the next agent of the same pod, and the agent of the next pod. It
+// returns true if the start has no such point.
 func killedAt(t *testing.T, point int, files map[string]string, ticket string, data bool) bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -156,7 +159,7 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 	return false
 }
 
-// identities returns the identities in the data folders of the volume, including renamed folders.
+// identities returns the content of the files "identity" in the data folders of the volume, including renamed folders.
 func identities(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "data*", "identity"))
@@ -188,7 +191,7 @@ func TestRun(t *testing.T) {
 	if err != nil || mark.Ticket != "seed" || mark.PodUID != "uid" || mark.Pod != pod {
 		t.Errorf("the mark is %+v (%v)", mark, err)
 	}
-	// After the server has created its data, the agent completes the mark. A force ticket ends the server once.
+	// After the server has created its data, the agent adds the IDs of the data to the mark. A force ticket ends the server once.
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "identity"), []byte("c/a"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +213,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A mark of a newer agent has an unknown format. The agent does not read the mark, and starts nothing on the volume.
+// The agent starts nothing on a volume whose mark has an unknown format. A newer agent, for example, writes such a mark.
 func TestMarkOfTheFuture(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ type Volume string
 
 // The kinds of volumes.
 const (
-	// Empty: no data was ever completed on the volume.
+	// Empty: no server has ever completed data on the volume.
 	Empty Volume = "Empty"
 	// Own: the volume has data of this pod.
 	Own Volume = "Own"
@@ -24,18 +24,18 @@ const (
 	Foreign Volume = "Foreign"
 )
 
-// Reason names the condition for which the agent waits.
+// Reason names the cause of a wait.
 type Reason string
 
 // The reasons to wait.
 const (
-	// NeedsTicket: the volume has no data, and no ticket was given.
+	// NeedsTicket: the volume has no data, and the pod has no ticket.
 	NeedsTicket Reason = "NeedsTicket"
 	// TicketUsed: the ticket was used already; another ticket is needed.
 	TicketUsed Reason = "TicketUsed"
 	// TicketRefused: the ticket does not match the volume or the running members.
 	TicketRefused Reason = "TicketRefused"
-	// NoPeers: no running member has confirmed the ticket.
+	// NoPeers: no running member lists the member that the ticket names.
 	NoPeers Reason = "NoPeers"
 	// DataLost: the data that the mark names does not exist.
 	DataLost Reason = "DataLost"
@@ -43,15 +43,15 @@ const (
 	DataForeign Reason = "DataForeign"
 	// DataDamaged: the data differs from what the server wrote.
 	DataDamaged Reason = "DataDamaged"
-	// TLSChanged: in the member list, the address of this member has another scheme.
+	// TLSChanged: this member's address in the member list has another scheme, http or https, than the address of this pod.
 	TLSChanged Reason = "TLSChanged"
-	// DataOutdated: the data is older than the member's last data.
+	// DataOutdated: the log of the data ends before the member's furthest known position, or the known positions cannot be read.
 	DataOutdated Reason = "DataOutdated"
 	// Removed: the running members have removed the member that the data belongs to.
 	Removed Reason = "Removed"
 )
 
-// Decision is the action of the agent: start the server, or wait for a Reason.
+// Decision is the action of the agent: start the server, or wait because of a Reason.
 type Decision struct {
 	Volume Volume
 	// Reason is the reason why the server does not start; empty if it starts.
@@ -110,8 +110,9 @@ func volumeOf(s Situation) Volume {
 	return Empty
 }
 
-// belongs reports whether the data has the identity in the mark. A mark without IDs was written before the start that created the data. In
-// that case, a join ticket must name the data's member. After a seed ticket, the data may have any ID.
+// belongs reports whether the mark names the cluster and the member of the data. A mark without IDs was written before the start that
+// created the data. In that case, its ticket decides: a join ticket must name the data's member, but with a seed ticket the data may have
+// any IDs.
 func belongs(m *Mark, of Identity) bool {
 	if m == nil || of.Member == "" {
 		return false
@@ -199,7 +200,7 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	return d.join(s)
 }
 
-// join decides for a join ticket. All members that know the ID must list the member as a learner that was never
+// join decides for a join ticket. Each running member that lists the ID must list it as a learner that was never
 // started: a started member may have voted already.
 func (d Decision) join(s Situation) Decision {
 	id := s.Ticket.Argument

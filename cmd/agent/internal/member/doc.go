@@ -1,11 +1,10 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package member decides whether a member of a replicated database may start on
-// the volume of its pod, and as which member. It runs as the first process of
-// the server's container and then becomes the server (exec). A second process
-// runs next to the server: it completes the mark, and ends the server when a
-// ticket requires another start (see Agent.Watch).
+// Package member decides whether a member of a replicated database may start on the volume of its pod, and as which
+// member. It runs as the first process of the server's container and then becomes the server (exec). A second process
+// runs next to the server: it adds the IDs of new data to the mark, and ends the server when a ticket requires
+// another start (see Agent.Watch).
 //
 // The reason: if a server with an empty volume starts under the name of a member that voted before, it may vote again without the entries
 // that the member acknowledged. Kubernetes creates empty volumes and starts pods even without the operator. Therefore the agent makes the

@@ -35,11 +35,12 @@ type Mark struct {
 	Scheme string `json:"scheme,omitempty"`
 	// Token is the token of the last force ticket.
 	Token string `json:"token,omitempty"`
-	// Waived is the furthest known position of the data when the last force ticket was used. The ticket accepted the loss of later entries.
+	// Waived is the furthest known position of the data when the last force ticket was used. The ticket accepted the loss of all entries after
+	// the end of the data, up to this position.
 	Waived Position `json:"waived,omitzero"`
 }
 
-// started reports whether the mark names a member whose data was complete.
+// started reports whether the mark names a member, whose data the server has created.
 func (m *Mark) started() bool { return m != nil && m.Member != "" }
 
 // ReadMark reads the mark of a volume. It returns nil if there is none.

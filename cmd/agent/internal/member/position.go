@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
-// Position is the end of the log of some data.
+// Position is a position in a cluster's log: the term and the index of an entry.
 type Position = etcdmember.Position
 
 type inspection struct {
@@ -34,7 +34,8 @@ func (s Situation) furthest() Position {
 }
 
 // outdated returns the evidence that the data is older than the member's furthest known position; "" for none. A force
-// ticket accepts the loss of later entries. After that, outdated ignores this position until a further one is known.
+// ticket accepts the loss of the entries up to that position. After that, outdated returns "" until a further position
+// is known.
 func (s Situation) outdated() string {
 	far := s.furthest()
 	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {
@@ -79,8 +80,9 @@ func readKnown(file string) (*etcdmember.Known, error) {
 	return &known, nil
 }
 
-// noter follows the position up to which the members have agreed on a running server's log, and writes it to the note.
-// It waits between reading and writing a position, so that the data reaches the disk before the note.
+// noter follows a running server's log, and writes the last position on which the members have agreed to the note
+// positionNote. Each call of note writes the position that the previous call has read, so that the data reaches the
+// disk before the note.
 type noter struct {
 	follow        func() (agreed, last Position)
 	last, pending Position

@@ -58,7 +58,7 @@ func newReporter(address string, log io.Writer) *reporter {
 	return &reporter{address: address, log: log}
 }
 
-// say publishes the report.
+// say makes s the latest report. If the agent waits, say also serves the report, and logs it if it is new.
 func (r *reporter) say(s etcdmember.Report) {
 	r.mu.Lock()
 	fresh := s != r.latest
@@ -83,7 +83,7 @@ func (r *reporter) publish(s etcdmember.Report, known bool) {
 	r.serve()
 }
 
-// serve starts to serve the report. A server that is ending may still use the address for a moment.
+// serve starts to serve the report. If a server that is ending still uses the address, the next call tries again.
 func (r *reporter) serve() {
 	if r.server != nil || r.address == "" {
 		return

@@ -54,7 +54,7 @@ func (a *Agent) findRestored() (bool, error) {
 	return true, nil
 }
 
-// takeRestored makes the data of a backup the data of this member.
+// takeRestored moves the data of a backup to the member's data folder.
 func (a *Agent) takeRestored(folder string) error {
 	err := os.Rename(Restored(a.Volume), folder)
 	if err == nil {

@@ -27,7 +27,7 @@ type Server interface {
 	Follow(folder string) func() (agreed, last Position)
 	// Peers queries the other members for the member list. It omits members that do not answer within a time limit.
 	Peers(ctx context.Context) Peers
-	// PeerURL is the address at which other members reach this member.
+	// PeerURL returns the address at which other members reach this member.
 	PeerURL() string
 	// Command returns the program that is started, with its arguments and environment.
 	Command(decision Decision, ticket Ticket, folder string) (program string, argv, env []string, err error)
@@ -55,13 +55,13 @@ type Agent struct {
 	// Watcher returns the command of a process that calls Watch for the server's process; nil for none.
 	Watcher func(server int) *exec.Cmd
 
-	inspected *inspection // after the data was inspected
+	inspected *inspection // nil until the data is inspected
 	kept      Kept
 
 	exec func(program string, argv, env []string) error
 }
 
-// The intervals at which the agent reads the ticket's file, and all inputs.
+// ticketPoll is the interval at which the agent reads the ticket's file. fullPoll is the interval at which it reads all inputs.
 const (
 	ticketPoll = 100 * time.Millisecond
 	fullPoll   = time.Second
@@ -96,7 +96,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// awaitChange waits until the agent must read its inputs again. It returns false if the context ends.
+// awaitChange waits until the ticket changes, but at most for fullPoll. It returns false if the context ends.
 func (a *Agent) awaitChange(ctx context.Context, tick <-chan time.Time, ticket string) bool {
 	for range fullPoll / ticketPoll {
 		select {
@@ -152,8 +152,8 @@ func asksPeers(s Situation) bool {
 	return s.Data.Exists || s.Ticket.Verb == Join && !s.used()
 }
 
-// start prepares the volume and becomes the server. If the machine fails between two steps, the ticket counts as used. In that case, the
-// volume is either unchanged, or empty with a mark of the start.
+// start prepares the volume and becomes the server. The first step records the ticket as used. So if the machine fails between two later
+// steps, this pod does not use the ticket again.
 func (a *Agent) start(s Situation, d Decision) error {
 	folder := filepath.Join(a.Volume, a.Data)
 	restored := false
@@ -202,7 +202,7 @@ func (a *Agent) start(s Situation, d Decision) error {
 	return nil
 }
 
-// mark writes the owner of the future data to the volume. If needed, it renames the folder of the present data.
+// mark writes the mark for the coming start to the volume. If d.SetAside is true, it first renames the folder of the present data.
 func (a *Agent) mark(s Situation, d Decision, folder string) error {
 	next := Mark{Pod: a.Pod, Scheme: schemeOf(s.PeerURL)}
 	if s.Mark != nil {

@@ -18,7 +18,7 @@ type Data struct {
 	Exists bool
 	// Leftovers reports whether files exist without complete data: the first start was interrupted, or a part of the data was lost.
 	Leftovers bool
-	// Identity is the identity of the data; empty if there is none.
+	// Identity names the cluster and the member that the data belongs to; empty if the server's files do not name them.
 	Identity Identity
 	// Problem is the reason why the data does not identify its owner; empty if it does.
 	Problem string

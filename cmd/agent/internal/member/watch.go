@@ -18,9 +18,9 @@ import (
 // watchPoll is the interval of the watcher.
 const watchPoll = 500 * time.Millisecond
 
-// Watch runs in a separate process until the server ends. The server runs in the process that was the agent. Watch completes the mark after
-// the server has created its data. It ends the server if the ticket requires another start: a ticket to force a new cluster takes effect
-// only when the container starts.
+// Watch runs in a separate process until the server ends. The server runs in the process that was the agent. Watch adds the IDs of the data
+// to the mark after the server has created the data. It ends the server if the ticket requires another start: a ticket to force a new
+// cluster takes effect only when the container starts.
 func (a *Agent) Watch(ctx context.Context, server int) error {
 	ticker := time.NewTicker(watchPoll)
 	defer ticker.Stop()
@@ -50,7 +50,7 @@ func (a *Agent) Watch(ctx context.Context, server int) error {
 	return nil
 }
 
-// watchReport returns the report about the data of a running server. It returns false until the mark has the identity of the data.
+// watchReport returns the report about the data of a running server. It returns false until the mark has the IDs of the data.
 func (a *Agent) watchReport(noter *noter) (etcdmember.Report, bool) {
 	mark, err := ReadMark(a.Volume)
 	if err != nil || !mark.started() || mark.Pod != a.Pod {
@@ -62,7 +62,7 @@ func (a *Agent) watchReport(noter *noter) (etcdmember.Report, bool) {
 	}, true
 }
 
-// watchOnce completes the mark and writes the position of the data. It reports whether the server must restart.
+// watchOnce adds the IDs of new data to the mark, and writes the position of the data. It reports whether the server must restart.
 func (a *Agent) watchOnce(noter *noter) (bool, error) {
 	mark, err := ReadMark(a.Volume)
 	if err != nil || mark == nil || mark.Pod != a.Pod {

@@ -18,13 +18,13 @@ import (
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
-// While the server runs, the agent reports the identity of the volume's data and the end of the log. The reported end is never before the
-// end of the log at the server's start.
+// While the server runs, the agent reports the IDs of the volume's data and the end of the log. The reported end is never before the end
+// of the log at the server's start.
 func TestReportNextToTheServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		mark       *Mark
-		log        Position // entries that were appended since the start
+		log        Position // the end of the log that Follow returns; zero if no entry was appended since the start
 		end        Position
 		isReported bool
 	}{

@@ -115,8 +115,8 @@ func (i *Instance) admit(ctx context.Context) error {
 	return nil
 }
 
-// bare removes accounts without a password, except root@localhost. A new database may have such accounts. Call bare
-// before loading the accounts of the backup.
+// bare removes the anonymous accounts, and root at every host except localhost. A new database may have these accounts,
+// without passwords. Call bare before loading the accounts of the backup.
 func (i *Instance) bare(ctx context.Context) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ErrBeginAgain reports that the transactions in a copy are unknown. The caller must make another copy.
+// ErrBeginAgain reports that an import cannot continue its copy, for example because the transactions in the copy are unknown. The caller
+// must make another copy.
 var ErrBeginAgain = errors.New("the copy must begin again")
 
 // beginAgain returns an ErrBeginAgain with its cause.
@@ -44,7 +45,7 @@ type CopyState struct {
 	Transactions int64 `json:"transactions,omitempty"`
 	// Prepared are the XA transactions that are prepared at Position.
 	Prepared []string `json:"prepared,omitempty"`
-	// Events are the statuses of events on the source: schema, name and status; nil before the first batch.
+	// Events are the statuses that scheduled events have on the source: schema, name and status; nil before the first batch.
 	Events [][3]string `json:"events,omitempty"`
 	// IsRunning reports whether the server was started and was not stopped cleanly since. Batch describes the transactions that the server
 	// is applying; nil for none.
@@ -59,8 +60,8 @@ type Batch struct {
 	To contract.Position `json:"to"`
 	// IsAtomic reports whether the server stores its position in each transaction of the batch.
 	IsAtomic bool `json:"isAtomic,omitempty"`
-	// From (MySQL) and Note (MariaDB) are the applier's position at the time when the agent was killed. If both are
-	// empty, the applier was at the start of the batch.
+	// From (MySQL) and Note (MariaDB) are the applier's position, which recover reads after the agent was killed. If both
+	// are empty, the applier was at the start of the batch.
 	From *RelayPoint `json:"from,omitempty"`
 	Note string      `json:"note,omitempty"`
 }

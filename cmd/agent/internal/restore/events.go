@@ -10,11 +10,11 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// statuses maps schema and name of an event, in lower case, to the status on the source. A replay marks each event that it creates or
-// changes as disabled on a replica. Therefore statuses is computed from the statements of the replay.
+// statuses maps schema and name of a scheduled event, in lower case, to its status on the source. The server of a replay marks each event
+// that the replay creates or changes as disabled on a replica. Therefore statuses is computed from the statements of the replay.
 type statuses map[[2]string]string
 
-// The statuses of an event, as in statements.
+// The statuses of an event, as in the statement ALTER EVENT.
 const (
 	enabled   = "ENABLE"
 	disabled  = "DISABLE"

@@ -181,8 +181,7 @@ func (c *Copy) apply(ctx context.Context, s *spool) error {
 	return forget(conn)
 }
 
-// flushed waits until all applied transactions are on the disk. (While
-// innodb_flush_log_at_trx_commit is 0, MariaDB's FLUSH does nothing.)
+// flushed waits until all applied transactions are on the disk. (While innodb_flush_log_at_trx_commit is 0, MariaDB's FLUSH does nothing.)
 func flushed(conn *server.Conn) error {
 	for _, statement := range []string{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "FLUSH ENGINE LOGS", "SET GLOBAL innodb_flush_log_at_trx_commit = 0"} {
 		if err := conn.Do(statement); err != nil {

@@ -27,8 +27,8 @@ type following struct {
 	position contract.Position
 	// isAtomic is Batch.IsAtomic. isStrict reports whether the server also stores its position atomically for DDL statements.
 	isAtomic, isStrict bool
-	// seek holds the GTIDs to find. found is the end of the last transaction with one of these GTIDs; nil if the batch
-	// contains none of them.
+	// seek holds the GTIDs of Batch.Note. found is the end of the last transaction with one of these GTIDs; nil if the
+	// batch contains none of them.
 	seek  map[string]bool
 	gtid  string
 	found *RelayPoint

@@ -119,7 +119,8 @@ func (s *spool) note(e binlog.Event) error {
 	return nil
 }
 
-// byGTID handles the end of a transaction, before or after the end of the replay. The server itself skips transactions that the copy has.
+// byGTID processes the end of a transaction in a timeline by GTID. It fails if the copy of files has a transaction after the end of the
+// replay. The server itself skips transactions that the copy has.
 func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	isInBase, late := s.plan.base.Has(s.id), s.late(e, here)
 	switch {

@@ -30,7 +30,7 @@ type Source struct {
 	Progress func(contract.Progress)
 }
 
-// Opens returns an error unless the identities can decrypt all objects of the backup. It reads only the beginning of each object.
+// Opens returns an error unless the private keys (Identities) decrypt all objects of the backup. It reads only the beginning of each object.
 func (s Source) Opens(ctx context.Context) error {
 	for _, o := range s.Backup.Objects {
 		_, done, err := s.open(ctx, o)

@@ -15,7 +15,7 @@ import (
 // them.
 const memorySchema = "d3os-restore-memory"
 
-// keepMemory copies the rows of MEMORY tables.
+// keepMemory copies the rows of MEMORY tables to memorySchema.
 func (i *Instance) keepMemory(ctx context.Context) error {
 	return i.withMemory(ctx, func(conn *server.Conn, tables [][2]string) error {
 		if err := conn.Do("CREATE DATABASE " + server.Quote(memorySchema)); err != nil {
@@ -34,7 +34,7 @@ func (i *Instance) keepMemory(ctx context.Context) error {
 	})
 }
 
-// fillMemory restores the rows that the server lost by its restart.
+// fillMemory restores the rows of MEMORY tables from memorySchema, after a restart of the server.
 func (i *Instance) fillMemory(ctx context.Context) error {
 	return i.withMemory(ctx, func(conn *server.Conn, tables [][2]string) error {
 		for n, table := range tables {

@@ -32,7 +32,7 @@ type moment struct {
 	isProven bool
 	// doubts are the transactions between last and stop whose events have impossible times.
 	doubts []doubt
-	// floor is the latest lower bound of a segment.
+	// floor is NotBefore of the previous segment. It replaces a NotBefore that a segment lacks.
 	floor time.Time
 }
 

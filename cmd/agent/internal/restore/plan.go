@@ -102,11 +102,11 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 	return &s.later, nil
 }
 
-// opens returns an error unless the identities can decrypt the segments. It reads only the beginning of one segment for each set of keys.
+// opens returns an error unless the private keys decrypt the segments. It reads only the beginning of one segment for each set of keys.
 func (p *Plan) opens(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, segment := range slices.Concat(p.timeline.Earlier, p.timeline.Segments) {
-		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // written by an older agent: check each segment
+		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // older agents recorded no Recipients: check each of their segments
 		if seen[keys] || !strings.HasSuffix(segment.Object.Name, ".age") {
 			continue
 		}

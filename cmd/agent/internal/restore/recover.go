@@ -12,7 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// noteOf returns the position that MariaDB has stored. It returns "" for MySQL, which stores its position in the relay logs.
+// noteOf returns gtid_slave_pos, in which MariaDB stores its replication position. It returns "" for MySQL, which stores its position in
+// tables, as a position in the relay logs.
 func noteOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour != server.MariaDB {
 		return "", nil

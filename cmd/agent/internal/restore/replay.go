@@ -57,7 +57,7 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint
 	return s.settle(ctx, i)
 }
 
-// settle sets the source's status of each event.
+// settle sets each scheduled event to the status that it has on the source.
 func (s *spool) settle(ctx context.Context, i *Instance) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {

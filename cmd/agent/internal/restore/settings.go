@@ -62,7 +62,8 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 	return s, nil
 }
 
-// compare adds options for the variables with Use Given, and returns the differences in other variables.
+// compare returns a description of each variable that differs. It adds an option with the backup's value for each variable with Use Given
+// except TimeZone; if scratch is true, also for variables with Use Needed and for PageSize. It fails if the restored data would differ.
 func (s *Settings) compare(b *manifest.Backup, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(had)) {

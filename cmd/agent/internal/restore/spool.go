@@ -50,7 +50,7 @@ type spool struct {
 	copying *following
 	// later describes the part of the archive after the end of the replay.
 	later contract.Later
-	// events holds the replay's statements that concern events.
+	// events holds the replayed statements that may create, change or drop scheduled events.
 	events []eventStatement
 	// The following fields are for a timeline by GTID. executed holds the transactions up to the end of the replay. all
 	// holds the transactions of all segments that were read. id is the GTID of the current transaction. whole is the
@@ -64,7 +64,7 @@ type spool struct {
 	// size of the batch so far. read is the number of segments that were read.
 	bound, bytes uint64
 	read         int
-	// statuses are the statuses of events before the replay.
+	// statuses are the statuses of scheduled events before the replay.
 	statuses statuses
 }
 
@@ -112,7 +112,8 @@ func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 // isRead reports whether all segments were read.
 func (s *spool) isRead() bool { return s.read == len(s.plan.timeline.Segments) }
 
-// cut removes everything after the last transaction of a batch, so that it is not applied. It also writes the index of the relay logs.
+// cut removes everything after the last transaction of a batch, so that the server does not apply it. cut also writes the index of the relay
+// logs.
 func (s *spool) cut() error {
 	for _, name := range s.files[s.at+1:] {
 		if err := os.Remove(filepath.Join(s.folder, name)); err != nil {

@@ -255,7 +255,7 @@ func bytesOf(kind, name string) string {
 	return "CAST(" + name + " AS BINARY)"
 }
 
-// sequences adds the state of MariaDB's sequences.
+// sequences adds the state of MariaDB's sequences to sums.
 func sequences(conn *server.Conn, sums map[string]string) error {
 	rows, err := conn.Rows("SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'")
 	if err != nil {

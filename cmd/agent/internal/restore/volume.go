@@ -25,8 +25,8 @@ type Target struct {
 	Volume, Data string
 	// Arguments are additional arguments of the server.
 	Arguments []string
-	// IsScratch reports whether the database is never used. In that case, its server gets the backup's settings instead of the
-	// configuration file.
+	// IsScratch reports whether the restore only checks the backup, so that no client ever uses the database. In that case, its server gets
+	// the backup's settings instead of the configuration file.
 	IsScratch bool
 	// RootPassword becomes the password of root@localhost. Restored accounts keep their passwords.
 	RootPassword string
@@ -186,7 +186,7 @@ func Compatible(s Source, p Programs) error {
 	return nil
 }
 
-// claim marks an empty volume. If a restore was interrupted, it empties the volume.
+// claim marks a volume as being restored. It empties a volume with an interrupted restore, and refuses a volume with any other data.
 func claim(t Target, id string) (guard.Volume, error) {
 	volume, err := guard.ReadVolume(t.Volume, t.Data)
 	if err != nil {

@@ -22,17 +22,17 @@ func TestIsTaken(t *testing.T) {
 		record bool
 		taken  bool
 	}{
-		"new":                                   {"", nil, false, false},
-		"new, with what a file system has":      {"", []string{"lost+found/x"}, false, false},
-		"a database":                            {used, []string{"mysql/db.frm"}, false, true},
-		"a database without a mark":             {"", []string{"mysql/db.frm"}, false, true},
-		"any file":                              {"", []string{"a"}, false, true},
-		"a server has begun on it":              {used, nil, false, true},
-		"broken off":                            {restoring, []string{"ibdata1"}, false, false},
-		"broken off before the first file":      {restoring, nil, false, false},
-		"empty where data is expected":          {"", nil, true, true},
-		"broken off, where others are expected": {restoring, []string{"ibdata1"}, true, true},
-		"a mark that cannot be read":            {"{", nil, false, true},
+		"new":                               {"", nil, false, false},
+		"new, with the folder lost+found":   {"", []string{"lost+found/x"}, false, false},
+		"a database":                        {used, []string{"mysql/db.frm"}, false, true},
+		"a database without a mark":         {"", []string{"mysql/db.frm"}, false, true},
+		"any file":                          {"", []string{"a"}, false, true},
+		"a server was started on it":        {used, nil, false, true},
+		"an interrupted restore":            {restoring, []string{"ibdata1"}, false, false},
+		"interrupted before the first file": {restoring, nil, false, false},
+		"empty where data is expected":      {"", nil, true, true},
+		"interrupted, but data is expected": {restoring, []string{"ibdata1"}, true, true},
+		"a mark that cannot be read":        {"{", nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()

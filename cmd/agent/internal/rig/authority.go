@@ -66,8 +66,8 @@ func (a *Authority) issue(t testing.TB, name string) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
 }
 
-// Client returns an HTTP client with a certificate for a name; "" for none. The client accepts certificates for serverName from
-// the CA server.
+// Client returns an HTTP client with a certificate for a name; "" for none. The client accepts certificates for serverName that
+// the authority server has issued.
 func (a *Authority) Client(t testing.TB, server *Authority, serverName, name string) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()

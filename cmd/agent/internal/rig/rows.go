@@ -122,7 +122,7 @@ func text(row []any) string {
 	return strings.Join(parts, ",")
 }
 
-// Read returns the rows of all tables of a server. Tables without rows are included if the binary log names them.
+// Read returns the rows of all tables of a server. A table without rows has an empty entry.
 func Read(ctx context.Context, o server.Options) (Rows, error) {
 	conn, err := server.Connect(ctx, o)
 	if err != nil {

@@ -75,15 +75,15 @@ func (c *Conn) tableDefinitions(found map[string]string) error {
 	return nil
 }
 
-// identities adds the identity of each table, because a table may get the name of another table with the same definition. It also adds the
-// number of renames: engines may lack identities, and a table may be renamed twice.
+// identities adds InnoDB's ID of each table: after a rename, a name can belong to another table with the same definition. It also adds the
+// number of renames: tables of other engines have no such ID, and a table can have its former name again after two renames.
 func (c *Conn) identities(found map[string]string) error {
 	table := "INNODB_SYS_TABLES"
 	if c.Version.Flavour == MySQL && c.Version.AtLeast(8, 0, 0) {
 		table = "INNODB_TABLES"
 	}
 	rows, err := c.Rows("SELECT NAME, TABLE_ID FROM information_schema." + table)
-	if err != nil && contract.ReasonOf(err) != contract.ReasonAccessDenied { // without the right PROCESS, there are no identities
+	if err != nil && contract.ReasonOf(err) != contract.ReasonAccessDenied { // without the right PROCESS, the IDs cannot be read
 		return err
 	}
 	for _, row := range rows {

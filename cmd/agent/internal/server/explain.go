@@ -139,7 +139,7 @@ func ExplainServer(words string) string {
 	return text
 }
 
-// ExplainReplay returns why an applier has stopped, by the number and the text of its last error.
+// ExplainReplay describes the error that stopped an applier, from the number and the text of its last error.
 func ExplainReplay(code, text string) string {
 	if all := errorCode.FindAllStringSubmatch(text, -1); all != nil {
 		code = strings.TrimLeft(all[len(all)-1][1], "0")

@@ -89,7 +89,7 @@ func plain(value string) string {
 // zoneYears are the first and the last year that ZoneOffsets covers.
 var zoneYears = [2]int{1970, 2037}
 
-// ZoneMoments returns the times at which time zones are compared, in seconds since 1970: the beginning of each month.
+// ZoneMoments returns the times at which time zones are compared, in seconds since 1970: one near the beginning of each month.
 func ZoneMoments() []int64 {
 	var moments []int64
 	for year := zoneYears[0]; year <= zoneYears[1]; year++ {

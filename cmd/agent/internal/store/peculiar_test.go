@@ -45,7 +45,7 @@ func TestPeculiarStores(t *testing.T) {
 			}
 			return 0, ""
 		}},
-		"encryption is demanded": {func(_ *testing.T, o *store.S3Options) { o.Encryption = "AES256" }, func(r *http.Request) (int, string) {
+		"encryption is required": {func(_ *testing.T, o *store.S3Options) { o.Encryption = "AES256" }, func(r *http.Request) (int, string) {
 			if begins(r) && r.Header.Get("X-Amz-Server-Side-Encryption") != "AES256" {
 				return http.StatusForbidden, "AccessDenied"
 			}

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package writer prevents two clusters from writing to the same folder of a store. Each cluster records its identity there, and the time
-// until which it may write.
+// Package writer prevents two clusters from writing to the same folder of a store. Each cluster records its ID there, and the time until
+// which it may write.
 package writer
 
 import (

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// as calls f with the identity of another process.
+// as calls f as if another process ran it.
 func as(other string, f func()) {
 	before := process
 	process = other

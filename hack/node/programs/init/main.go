@@ -39,7 +39,7 @@ func reap() {
 	}
 }
 
-// open returns only if it fails.
+// open makes each new folder in volumes writable for every user. It returns only if it fails.
 func open(volumes string) error {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC)
 	if err != nil {

@@ -22,14 +22,14 @@ func TestCertificatesAreChecked(t *testing.T) {
 		change func(folder, other string) error
 		err    string
 	}{
-		"right":                 {func(string, string) error { return nil }, ""},
-		"the key of another":    {func(folder, other string) error { return copyFile(folder, "tls.key", other, "tls.key") }, "tls.crt and tls.key: tls: private key does not match public key"},
-		"no key":                {func(folder, _ string) error { return os.Remove(filepath.Join(folder, "tls.key")) }, "tls.key: no such file"},
-		"no authority":          {func(folder, _ string) error { return os.Remove(filepath.Join(folder, "ca.crt")) }, "ca.crt: no such file"},
-		"an empty authority":    {func(folder, _ string) error { return os.WriteFile(filepath.Join(folder, "ca.crt"), nil, 0o600) }, "ca.crt has no certificate"},
-		"a key as authority":    {func(folder, _ string) error { return copyFile(folder, "ca.crt", folder, "tls.key") }, "ca.crt: x509: "},
-		"several authorities":   {func(folder, other string) error { return appendFile(folder, "ca.crt", other, "ca.crt") }, ""},
-		"one, and what is none": {func(folder, _ string) error { return appendFile(folder, "ca.crt", folder, "tls.key") }, "ca.crt: x509: "},
+		"right":                  {func(string, string) error { return nil }, ""},
+		"the key of another":     {func(folder, other string) error { return copyFile(folder, "tls.key", other, "tls.key") }, "tls.crt and tls.key: tls: private key does not match public key"},
+		"no key":                 {func(folder, _ string) error { return os.Remove(filepath.Join(folder, "tls.key")) }, "tls.key: no such file"},
+		"no authority":           {func(folder, _ string) error { return os.Remove(filepath.Join(folder, "ca.crt")) }, "ca.crt: no such file"},
+		"an empty authority":     {func(folder, _ string) error { return os.WriteFile(filepath.Join(folder, "ca.crt"), nil, 0o600) }, "ca.crt has no certificate"},
+		"a key as authority":     {func(folder, _ string) error { return copyFile(folder, "ca.crt", folder, "tls.key") }, "ca.crt: x509: "},
+		"several authorities":    {func(folder, other string) error { return appendFile(folder, "ca.crt", other, "ca.crt") }, ""},
+		"an authority and a key": {func(folder, _ string) error { return appendFile(folder, "ca.crt", folder, "tls.key") }, "ca.crt: x509: "},
 	} {
 		for _, peer := range []bool{false, true} {
 			folder, other := t.TempDir(), t.TempDir()

@@ -31,10 +31,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errEnd marks an incomplete last record. etcd truncates such a record, and has not acknowledged it.
 var errEnd = errors.New("the end of the log")
 
-// Inspect returns the evidence of damage to the write-ahead log, "" for none, and the end of the log. A record has a checksum of all
-// records before it. If a checksum is wrong, etcd does not start. If the length of a record is wrong, etcd mistakes the record for the
-// incomplete last record after a power failure. etcd then truncates the log there, and votes without records that it had acknowledged.
-// After a real power failure, the places that were not written contain zeros.
+// Inspect returns the evidence of damage to the write-ahead log, "" for none, and the end of the log. Each record has a checksum of
+// its data and of all records before it. If a checksum is wrong, etcd does not start. If the length of a record is wrong, etcd
+// mistakes the record for the incomplete last record after a power failure. etcd then truncates the log there, and votes without
+// records that it had acknowledged. After a real power failure, the sectors that were not written contain zeros.
 func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil {
@@ -51,8 +51,8 @@ func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	return "", track.last
 }
 
-// readLog reads a file of the log. sum is the checksum of the earlier files; the result includes this file. An unreadable file is no error,
-// because etcd itself reports it.
+// readLog checks a file of the log. sum is the checksum of the earlier files; the result includes this file. readLog returns errEnd if the
+// last record is incomplete. It also returns errEnd for a file that it cannot read, because etcd itself reports that.
 func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -162,7 +162,7 @@ func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	return sum, nil
 }
 
-// torn reports whether a sector of a frame was not written. offset is the offset of the frame in its file.
+// torn reports whether a sector of a frame contains only zeros, because it was not written. offset is the offset of the frame in its file.
 func torn(frame []byte, offset int64) bool {
 	for len(frame) > 0 {
 		n := min(int64(len(frame)), sector-offset%sector)

@@ -39,8 +39,8 @@ func program(t *testing.T, version string) string {
 	return file
 }
 
-// The name of the image has a digest and no version, so the agent reads the version from the image's program. It refuses an image whose
-// etcd has another minor version than the spec.
+// The name of the image may have a digest instead of a version, so the agent reads the version from the image's program. It refuses an
+// image whose etcd has another minor version than the spec.
 func TestImageMustHaveTheVersion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ has, wanted, err string }{
@@ -49,7 +49,7 @@ func TestImageMustHaveTheVersion(t *testing.T) {
 		"older":           {"3.5.35", "3.6.16", "the image has etcd 3.5, but spec.version is 3.6.16"},
 		"much newer":      {"3.6.16", "3.4.44", "the image has etcd 3.6, but spec.version is 3.4.44"},
 		"ten of a minor":  {"3.1.0", "3.10.0", "the image has etcd 3.1, but"},
-		"it does not say": {"unknown", "3.6.16", ""},
+		"unknown version": {"unknown", "3.6.16", ""},
 	} {
 		s := serverOf(t, func(s *Server) { s.Program = program(t, c.has) })
 		if err := s.CheckVersion(c.wanted); c.err == "" {
@@ -129,7 +129,7 @@ func TestMistakes(t *testing.T) {
 		s := good
 		change(&s)
 		if _, err := New(s); err == nil {
-			t.Errorf("%+v is taken", s)
+			t.Errorf("New accepts %+v", s)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestDataOfARealServer(t *testing.T) {
 	})
 	folder := filepath.Join(t.TempDir(), "etcd")
 	if data := s.Data(folder); data != (member.Data{}) {
-		t.Errorf("without a folder there is %+v", data)
+		t.Errorf("a missing folder yields %+v", data)
 	}
 	program, argv, env, err := s.Command(member.Decision{Start: member.Seed}, member.Ticket{Text: "seed", Verb: member.Seed}, folder)
 	assert.NilError(t, err)
@@ -190,12 +190,12 @@ func TestDataOfARealServer(t *testing.T) {
 	for _, size := range []int64{0, 7, 20, 40} {
 		assert.NilError(t, os.Truncate(logs[0], size))
 		if data := s.Data(folder); !data.Exists || data.Problem == "" {
-			t.Errorf("of %d bytes there is %+v", size, data)
+			t.Errorf("a log of %d bytes yields %+v", size, data)
 		}
 	}
 	assert.NilError(t, os.Remove(logs[0]))
 	if data := s.Data(folder); data.Exists || !data.Leftovers {
-		t.Errorf("without a log there is %+v", data)
+		t.Errorf("a folder without a log yields %+v", data)
 	}
 }
 
@@ -207,14 +207,14 @@ func damage(t *testing.T, s *Server, folder, log string) {
 	assert.NilError(t, err)
 	used := len(bytes.TrimRight(whole, "\x00"))
 	try := func(change func(text []byte) []byte) string {
-		// Keep only this much of the unused space, to save time.
+		// Keep only 128 KiB of the unused space, to save time.
 		text := change(append(slices.Clone(whole[:used]), make([]byte, 1<<17)...))
 		assert.NilError(t, os.WriteFile(log, text, 0o600))
 		found, _ := s.Inspect(folder)
 		return found
 	}
 	if found := try(func(text []byte) []byte { return text }); found != "" {
-		t.Errorf("of a whole log: %s", found)
+		t.Errorf("Inspect reports damage of a whole log: %s", found)
 	}
 	filling, last := map[int]bool{}, 0
 	for at := 0; at < used; {
@@ -225,7 +225,7 @@ func damage(t *testing.T, s *Server, folder, log string) {
 		}
 		at += int(8 + size + padding)
 	}
-	missed, step := 0, 1 // make test tries only some of the bytes
+	missed, step := 0, 1 // in the short form (make test), only each seventh byte is inverted
 	if testing.Short() {
 		step = 7
 	}
@@ -241,12 +241,12 @@ func damage(t *testing.T, s *Server, folder, log string) {
 	t.Logf("of %d bytes of a log, one in %d was inverted", used, step)
 	for at := 0; at < used; at += 5 * step {
 		if found := try(func(text []byte) []byte { return text[:at] }); found != "" {
-			t.Errorf("of %d bytes: %s", at, found)
+			t.Errorf("Inspect reports damage of a log that is cut to %d bytes: %s", at, found)
 		}
 	}
 	for at := 0; at < used; at += sector {
 		if found := try(func(text []byte) []byte { clear(text[at:]); return text }); found != "" {
-			t.Errorf("written up to %d: %s", at, found)
+			t.Errorf("Inspect reports damage of a log that is written up to byte %d: %s", at, found)
 		}
 	}
 	assert.NilError(t, os.WriteFile(log, whole, 0o600))

@@ -115,7 +115,7 @@ func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string)
 	argv = append(argv, s.bootstrap(d, ticket)...)
 	argv = append(argv, s.tls(version)...)
 	if version.major == 3 && version.minor == 4 {
-		argv = append(argv, "--logger=zap") // the only logger since 3.5
+		argv = append(argv, "--logger=zap") // since 3.5, zap is the only logger
 	}
 	argv = append(argv, s.Flags...)
 	// etcd reads environment variables as flags, and refuses to start if a variable contradicts a flag.
@@ -126,7 +126,8 @@ func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string)
 	return program, argv, env, nil
 }
 
-// bootstrap returns the flags that define the cluster of a new member. A member with data needs none.
+// bootstrap returns the flags about the initial cluster, or --force-new-cluster. etcd with data ignores the flags about the initial
+// cluster.
 func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 	switch d.Start {
 	case member.Seed:

@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
-// Data reads the identity of the data in a folder. etcd uses the data in a folder only if the folder has a write-ahead log. Without a
-// log, etcd creates new data, regardless of other files in the folder.
+// Data reads the IDs of the cluster and the member to which the data in a folder belongs. etcd uses the data in a folder only if the
+// folder has a write-ahead log. Without a log, etcd creates new data, regardless of other files in the folder.
 func (*Server) Data(folder string) member.Data {
 	entries, err := os.ReadDir(filepath.Join(folder, "member"))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {

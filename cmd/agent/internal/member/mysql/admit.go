@@ -17,7 +17,8 @@ import (
 
 // passwordOf returns the password of a member's account for one server of the member. server is the server's UUID.
 // After a member was recreated, its old server may still run. That server has another UUID, so it cannot log in. The
-// password has 32 characters, the maximum for replication. Its first characters satisfy password validation components.
+// password has 32 characters, the maximum for replication. It begins with characters of all classes, so that password
+// validation components accept it.
 func passwordOf(password, server string) string {
 	if server == "" {
 		return password
@@ -27,8 +28,9 @@ func passwordOf(password, server string) string {
 	return "Aa1-Bb2_" + hex.EncodeToString(mac.Sum(nil))[:24]
 }
 
-// cut locks the accounts of some members and ends their connections. It sets the password of each server, and then unlocks all other
-// accounts. Everything in the log up to cutEnd may have been sent to the locked members.
+// cut locks the accounts of the members in cut, and ends their connections. It then unlocks the accounts of all other members. If
+// such an account does not have the password of the member's present server, cut first locks it, and then sets this password. The
+// locked members may have received the log up to cutEnd.
 func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
 	if err := run(c, "SET SESSION sql_log_bin = 0"); err != nil {
 		return err
@@ -70,7 +72,8 @@ func (m *Member) hasAdmitted(ordinal int, server string) bool {
 	return isKnown && now == server
 }
 
-// admit unlocks the account of a member. Another primary may have set another password, because account changes are not replicated.
+// admit unlocks the account of a member. If this agent has not yet set the password of the member's server, admit sets it: another primary
+// may have set another password, because account changes are not replicated.
 func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 	alter := "ALTER USER " + Account(ordinal)
 	statements := []string{alter + " ACCOUNT UNLOCK"}

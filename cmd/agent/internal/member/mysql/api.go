@@ -46,7 +46,8 @@ type Orders interface {
 
 // API serves GET /state, GET /events, GET /ping, and POST /promise, /follow, /serve, /heartbeat and /demote.
 type API struct {
-	// Member returns the report and, while a server runs, the Member that executes orders. Report.Instance belongs to that Member.
+	// Member returns the report and, while a server runs, the Member that executes orders. Report.Instance then identifies the start of this
+	// server.
 	Member func() (mysqlmember.Report, Orders)
 	// Heard is called for each request of the operator, and for each ping of a voter that follows this server.
 	Heard func(operator bool)
@@ -99,14 +100,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answer(w, r.Context(), report, orders, nil, order(w, r, report.Instance, orders, act))
 }
 
-// isFor reports whether a ping is for the data of this member. A voter that follows another server may reach this agent, because the pod
-// has the same name. A ping of an older agent names no server.
+// isFor reports whether a ping is for this member's server. A ping for a former server of the pod may reach this agent, because the pod
+// has the same name. A ping of an older agent names no server, and counts as a ping for this server.
 func isFor(ping *http.Request, report mysqlmember.Report) bool {
 	server := ping.URL.Query().Get(pinged)
 	return server == "" || server == report.Server
 }
 
-// order reads an order. It executes the order if the order names this start of the agent and this data.
+// order reads an order, and executes it only if the order names the present Report.Instance and the UUID of this server.
 func order(w http.ResponseWriter, r *http.Request, instance string, orders Orders, act func(context.Context, mysqlmember.Request) error) error {
 	var q mysqlmember.Request
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))

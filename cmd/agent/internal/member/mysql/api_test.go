@@ -56,7 +56,7 @@ func (k *taken) Serve(_ context.Context, o mysqlmember.Order, demands int, voter
 	return k.note("serve %v %d %v %v %v", o, demands, voters, others, servers)
 }
 
-// Only the operator may send orders, and only to the start and the data that it has observed.
+// The agent accepts orders only from the operator, and only if an order names the present Report.Instance and the server's UUID.
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	folder, ours, others := t.TempDir(), rig.NewAuthority(t), rig.NewAuthority(t)

@@ -43,8 +43,8 @@ func TestMustProve(t *testing.T) {
 		"no operator":   {primary, time.Second, time.Minute, false},
 		"neither":       {primary, 6 * time.Second, 6 * time.Second, true},
 		"commits wait":  {waiting, 6 * time.Second, 6 * time.Second, false},
-		"it is alone":   {alone, time.Minute, time.Minute, false},
-		"it is no more": {mysqlmember.State{Role: mysqlmember.RoleReplica, Demands: 1}, time.Minute, time.Minute, false},
+		"no demands":    {alone, time.Minute, time.Minute, false},
+		"not a primary": {mysqlmember.State{Role: mysqlmember.RoleReplica, Demands: 1}, time.Minute, time.Minute, false},
 	} {
 		since := Silence{Voter: c.voter, Operator: c.operator}
 		assert.Equal(t, MustProve(c.s, since), c.want, name)

@@ -36,7 +36,7 @@ func (m *Member) damage(row map[string]string) mysqlmember.Damage {
 
 // Renew drops a relay log that the server cannot read. The server then receives from a source the transactions that it has not applied, and
 // acknowledges none of them. Before the call, the caller must know two facts: the source has every transaction that the member received,
-// and no promise depends on this member's copy of these transactions.
+// and the member is not a voter.
 func (m *Member) Renew(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary != 0 {

@@ -95,7 +95,7 @@ func (e *Events) Begin(c *server.Conn) error {
 // HasBegun reports whether Begin has set the statuses of all events that it can set.
 func (e *Events) HasBegun() bool { return e.failed != nil }
 
-// readEvents returns the server's UUID and id, and the statuses in the table.
+// readEvents returns the server's UUID and its server_id, and the statuses in the table.
 func readEvents(c *server.Conn) (own, id string, table map[[2]string]recorded, err error) {
 	rows, err := c.Rows("SELECT @@GLOBAL.server_uuid, @@GLOBAL.server_id, (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd3os_member' AND TABLE_NAME = 'events')")
 	if err != nil {
@@ -116,8 +116,8 @@ func readEvents(c *server.Conn) (own, id string, table map[[2]string]recorded, e
 }
 
 // statusOf returns the status that an event of a new primary must get, or "" if the event has the right status. own and
-// id are the server's UUID and id. A row of another server is newer than the status on this server. If a replicated
-// event has no row, the former primary ended before it wrote the row: the event must be enabled.
+// id are the server's UUID and its server_id. A row of another server is newer than the status on this server. If a
+// replicated event has no row, the former primary ended before it wrote the row: the event must be enabled.
 func statusOf(e server.Event, table map[[2]string]recorded, own, id string) string {
 	row, isRecorded := table[e.Key()]
 	want := ""

@@ -14,7 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// The design depends on these facts about the real server. If a test fails with a new version, the design does not work for that version.
+// The design depends on the facts F1 to F9 about the real server. If a test of a fact fails with a new version, the design does not work
+// for that version.
 
 // F1: without an acknowledgement, a commit waits and is invisible to other sessions. F3: after KILL, the client gets no OK for the commit;
 // after SIGTERM, the client may get an OK. F4: super_read_only waits for the commit. F5: after a kill, the next start commits the

@@ -30,7 +30,7 @@ type Member struct {
 	Password string
 
 	mu sync.Mutex // one order at a time
-	// primary is the epoch that this server was promoted in; 0 for no primary.
+	// primary is the epoch in which this server is the primary; 0 if it is no primary. Serve can increase it.
 	primary      int64
 	unfinished   bool // a promotion failed half-way
 	stopped      bool
@@ -75,8 +75,9 @@ const CloneAccount = "d3os_clone"
 // ArchiveAccount is the name of the account by which the archive reads the logs of members.
 const ArchiveAccount = "d3os_archiver"
 
-// isConnected reports whether a receiver that runs is connected to this source. It compares the server's UUID, because
-// another server may have the source's address.
+// isConnected returns false if the receiver is connected to a server with another UUID than the source's: another
+// server may have the source's address. It returns true if the receiver does not run, or if the source's UUID is
+// unknown.
 func isConnected(s mysqlmember.Source, status map[string]string) bool {
 	return s.Server == "" || status["Replica_IO_Running"] != "Yes" || status["Source_UUID"] == s.Server
 }
@@ -246,7 +247,7 @@ func (m *Member) Promote(ctx context.Context, t Ticket) error {
 }
 
 // becomePrimary makes a server writable. The server must not replicate. Accounts cannot be locked while super_read_only is on: offline mode
-// keeps members and clients out until the accounts are locked. If a step fails, the server must be killed: see Unprotected.
+// keeps members and clients out until the accounts are locked. If a step fails, the server must be killed: see State.Unprotected.
 func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	var all []int
 	for i := range m.Members {
@@ -274,8 +275,9 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 }
 
 // Serve sets the number of acknowledgements that the primary demands, and the members whose connections it refuses. If an order refuses a
-// voter, no later order of the same revision admits this voter: the later order may be a delayed one. servers maps members to the UUIDs of
-// their servers that log in with a separate password. Serve also makes a read-only primary writable, for example after a failed demotion.
+// voter, no later order of the same revision admits this voter: an order that arrives later may have been sent earlier. servers maps
+// members to the UUIDs of their servers that log in with a separate password. Serve also makes a read-only primary writable, for example
+// after a failed demotion.
 func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 || m.unfinished {
@@ -335,7 +337,7 @@ func (m *Member) demand(c *server.Conn, demands int) error {
 }
 
 // disconnect ends the connections of locked accounts. A login in progress may have passed the check before the lock. disconnect also ends
-// such a login, because its connection ID is not above the present maximum.
+// such logins: it ends all unfinished logins whose connection ID is at most the present maximum.
 func disconnect(c *server.Conn, users []string) error {
 	if len(users) == 0 {
 		return nil
@@ -455,7 +457,8 @@ func drained(c *server.Conn) error {
 }
 
 // stopApplier ends the applier of a relay log whose transactions are all applied. If the receiver has stopped within a transaction, MySQL
-// waits a minute for the rest of that transaction. This part was never acknowledged, and a new receiver gets the whole transaction.
+// would wait a minute for the rest of that transaction. Therefore leavePart first rolls back the received part. The part was never
+// acknowledged, and a new receiver gets the whole transaction.
 func stopApplier(c *server.Conn) error {
 	if err := leavePart(c); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestOrders(t *testing.T) {
 	assert.NilError(t, <-result)
 	until(t, "b has the row", func() bool { return b.rows() == "1" })
 
-	// b is refused within this revision, so only a acknowledges.
+	// The first order refuses b. The second order has the same revision, so it does not admit b: only a acknowledges.
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 1}, 1, []int{2}, nil, nil))
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 1}, 1, nil, nil, nil))
 	_, result = p.insert(t, 2)
@@ -75,7 +75,8 @@ func TestOrders(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// From now on, b acknowledges. b has the waiting row already, so a heartbeat may be needed.
+	// From now on, b acknowledges. b already has the waiting row, and may not acknowledge it again. The acknowledgement of a heartbeat also
+	// acknowledges this row.
 	until(t, "b has the row that waits", func() bool { return b.rows() == "1 2 3" })
 	until(t, "b follows", func() bool { return b.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, p.source(), true) == nil })
 	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, 1, nil, nil, nil))

@@ -41,7 +41,7 @@ func nodes(t *testing.T, n int) []*node {
 	return all
 }
 
-// again restarts a member's server with only the options of Arguments.
+// again restarts a member's server read-only, as the agent starts it.
 func (n *node) again() {
 	n.s.More = append(n.s.More, "--super-read-only=ON")
 	n.s.Up()
@@ -111,7 +111,7 @@ func (n *node) rows() string {
 	return strings.ReplaceAll(n.s.Ask("SELECT id FROM d.t ORDER BY id"), "\n", " ")
 }
 
-// none(result) makes the test fail if a commit was answered. On a busy machine it may miss an answer.
+// none fails the test if the client of a commit gets an answer within 300 ms. On a busy machine it may miss an answer.
 func none(t *testing.T, result chan error) {
 	t.Helper()
 	select {

@@ -103,7 +103,7 @@ func (m *Member) ofPrimary(c *server.Conn, s *mysqlmember.State) error {
 	if end != nil {
 		s.End = mysqlmember.Position{File: end.File, Offset: end.Offset}
 	}
-	if s.Waiting, err = waitingSessions(c); err != nil && !errors.Is(err, errNoSemiSync) { // the next query reports missing semi-sync
+	if s.Waiting, err = waitingSessions(c); err != nil && !errors.Is(err, errNoSemiSync) { // without semi-sync, Unprotected is set below
 		return err
 	}
 	commits, stalled := m.progress.judge(s.Waiting, s.Executed, time.Now())

@@ -44,19 +44,19 @@ func TestMustKill(t *testing.T) {
 		kill            bool
 		agent           time.Duration
 	}{
-		"all is well":                  {primary, time.Second, time.Second, false, 0},
-		"no voter":                     {primary, time.Hour, time.Second, false, 0},
-		"no operator":                  {primary, time.Second, time.Hour, false, 0},
-		"neither":                      {primary, 11 * time.Second, 11 * time.Second, true, 0},
-		"neither, not long enough":     {primary, 11 * time.Second, 9 * time.Second, false, 0},
-		"neither, alone by the record": {mysqlmember.State{Role: mysqlmember.RolePrimary}, time.Hour, time.Hour, false, 0},
-		"neither, of a replica":        {mysqlmember.State{Role: mysqlmember.RoleReplica}, time.Hour, time.Hour, false, 0},
-		"semi-sync is off":             {mysqlmember.State{Role: mysqlmember.RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true, 0},
-		"no answer":                    {primary, 0, 0, true, 21 * time.Second},
-		"no answer, not long enough":   {primary, 0, 0, false, 19 * time.Second},
-		"no answer, alone":             {mysqlmember.State{Role: mysqlmember.RolePrimary}, 0, 0, false, time.Hour},
-		"no answer, of a replica":      {mysqlmember.State{Role: mysqlmember.RoleReplica}, 0, 0, false, time.Hour},
-		"a promotion failed half-way":  {mysqlmember.State{Unprotected: true}, 0, 0, true, 0},
+		"all is well":                 {primary, time.Second, time.Second, false, 0},
+		"no voter":                    {primary, time.Hour, time.Second, false, 0},
+		"no operator":                 {primary, time.Second, time.Hour, false, 0},
+		"neither":                     {primary, 11 * time.Second, 11 * time.Second, true, 0},
+		"neither, not long enough":    {primary, 11 * time.Second, 9 * time.Second, false, 0},
+		"neither, no demands":         {mysqlmember.State{Role: mysqlmember.RolePrimary}, time.Hour, time.Hour, false, 0},
+		"neither, a replica":          {mysqlmember.State{Role: mysqlmember.RoleReplica}, time.Hour, time.Hour, false, 0},
+		"semi-sync is off":            {mysqlmember.State{Role: mysqlmember.RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true, 0},
+		"no answer":                   {primary, 0, 0, true, 21 * time.Second},
+		"no answer, not long enough":  {primary, 0, 0, false, 19 * time.Second},
+		"no answer, no demands":       {mysqlmember.State{Role: mysqlmember.RolePrimary}, 0, 0, false, time.Hour},
+		"no answer, a replica":        {mysqlmember.State{Role: mysqlmember.RoleReplica}, 0, 0, false, time.Hour},
+		"a promotion failed half-way": {mysqlmember.State{Unprotected: true}, 0, 0, true, 0},
 	} {
 		if why := MustKill(c.s, Silence{c.voter, c.operator, c.agent}); (why != "") != c.kill {
 			t.Errorf("%s: %q", name, why)

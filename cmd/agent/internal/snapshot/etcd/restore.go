@@ -50,7 +50,7 @@ func (t Target) IsRestored() (bool, error) {
 }
 
 // Restore creates the data of the first member of a new cluster from a backup. It creates the data in the folder for
-// restored data, which appears atomically. Before that, the volume also holds the snapshot.
+// restored data, which appears atomically. During the restore, the volume also needs space for the snapshot.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	program, err := findProgram(ctx, s)
 	if err != nil {
@@ -106,7 +106,7 @@ func fetch(ctx context.Context, s restore.Source, path string) error {
 // program is the image's program for restores: etcdutl, or etcdctl before etcd 3.5.
 type program struct {
 	path string
-	// Raises reports whether the program can raise the revision.
+	// raises reports whether the program can raise the revision.
 	raises bool
 }
 

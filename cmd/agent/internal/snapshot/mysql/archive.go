@@ -62,8 +62,8 @@ type follower struct {
 	file
 }
 
-// Run archives until the context ends or a failure occurs. It begins a new timeline and returns ReasonGap in two cases:
-// no member has the next transactions any more, or the database has lost archived transactions.
+// Run archives until the context ends or a failure occurs. It begins a new timeline and returns ReasonGap in three cases:
+// no member has the next transactions any more, the database has lost archived transactions, or the archive is damaged.
 func (a *Archive) Run(ctx context.Context) error {
 	for {
 		f := &follower{Archive: *a}
@@ -194,7 +194,7 @@ func (f *follower) continues(ctx context.Context) error {
 	return f.newTimeline(ctx, "Superseded", fmt.Sprintf("the primary of epoch %d lacks %s, which timeline %s has after %s: the database has lost these transactions, or was restored", epoch, brief(nonEmpty(lost)), f.head.Timeline, at.Format(time.RFC3339Nano)))
 }
 
-// nonEmpty returns a set as a list for a message.
+// nonEmpty returns the text of a set, shortened for a message, as the only element of a list.
 func nonEmpty(s binlog.Set) []string {
 	text := s.String()
 	if len(text) > 120 {

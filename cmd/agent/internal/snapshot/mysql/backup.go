@@ -44,7 +44,7 @@ type Run struct {
 	Programs restore.Programs
 	// Scratch is a folder on a volume with enough space for the data. A run removes the files that it creates there.
 	Scratch string
-	// Arguments are added to the arguments of the servers.
+	// Arguments are added to the arguments of the servers that make the copy and run on it.
 	Arguments []string
 	// Patience limits two waits: until a voter has applied all transactions that the primary had at the start, and
 	// until the primary has all transactions of the copy. Default: two minutes.

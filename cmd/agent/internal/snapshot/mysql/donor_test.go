@@ -27,21 +27,21 @@ func TestDonorOf(t *testing.T) {
 		donor   int // -1 for none
 		why     string
 	}{
-		"the voter with the least lag":        {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysqlmember.State) { s.Lag = 1 }))}, 2, ""},
-		"a reader holds what can be lost":     {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysqlmember.State) { s.Lag, s.Acknowledges = 0, false }))}, 1, ""},
-		"not connected":                       {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Connected = false }))}, -1, "no voter"},
-		"with a problem":                      {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Problem = "broken" }))}, -1, "no voter"},
-		"of another primary":                  {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Source = 2 }))}, -1, "no voter"},
-		"cut off":                             {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Cut = []int{1} })), at(1, voter)}, -1, "no voter"},
-		"the primary alone":                   {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 }))}, 0, ""},
-		"alone by the record, and a voter":    {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 })), at(1, voter)}, 1, ""},
-		"not alone, and the voters are gone":  {[]member{at(0, primary)}, -1, "no voter follows the primary"},
-		"no primary":                          {[]member{at(1, voter), at(2, voter)}, -1, "no member is a writable primary"},
-		"the primary only reads":              {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a writable primary"},
-		"the primary is not protected":        {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a writable primary"},
-		"a newer epoch was promised":          {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Promised = 4 })), at(2, voter)}, -1, "another member is becoming the primary"},
-		"a primary that does not know it yet": {[]member{at(0, primary), at(1, with(primary, func(s *mysqlmember.State) { s.Epoch, s.Promised = 4, 4 })), at(2, with(voter, func(s *mysqlmember.State) { s.Source, s.Promised = 1, 4 }))}, 2, ""},
-		"nobody answers":                      {nil, -1, "no member is a writable primary"},
+		"the voter with the least lag":          {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysqlmember.State) { s.Lag = 1 }))}, 2, ""},
+		"a reader is not copied":                {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysqlmember.State) { s.Lag, s.Acknowledges = 0, false }))}, 1, ""},
+		"not connected":                         {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Connected = false }))}, -1, "no voter"},
+		"with a problem":                        {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Problem = "broken" }))}, -1, "no voter"},
+		"of another primary":                    {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Source = 2 }))}, -1, "no voter"},
+		"cut off":                               {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Cut = []int{1} })), at(1, voter)}, -1, "no voter"},
+		"the primary alone":                     {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 }))}, 0, ""},
+		"no voter is demanded, but one follows": {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 })), at(1, voter)}, 1, ""},
+		"a voter is demanded, and none follows": {[]member{at(0, primary)}, -1, "no voter follows the primary"},
+		"no primary":                            {[]member{at(1, voter), at(2, voter)}, -1, "no member is a writable primary"},
+		"the primary only reads":                {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a writable primary"},
+		"the primary is not protected":          {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a writable primary"},
+		"a newer epoch was promised":            {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Promised = 4 })), at(2, voter)}, -1, "another member is becoming the primary"},
+		"a former primary still answers":        {[]member{at(0, primary), at(1, with(primary, func(s *mysqlmember.State) { s.Epoch, s.Promised = 4, 4 })), at(2, with(voter, func(s *mysqlmember.State) { s.Source, s.Promised = 1, 4 }))}, 2, ""},
+		"no member answers":                     {nil, -1, "no member is a writable primary"},
 	} {
 		donor, _, err := donorOf(c.members)
 		switch {

@@ -121,7 +121,7 @@ func (b *backup) shard(ctx context.Context, i int) error {
 	return nil
 }
 
-// because(err) returns errChanged if a change of the cluster is the cause of err: a server aborts a transfer when its master changes.
+// because returns errChanged if a change of the cluster is the cause of err: a server aborts a transfer when its master changes.
 func (b *backup) because(ctx context.Context, err error) error {
 	reason := contract.ReasonOf(err)
 	if ctx.Err() != nil || reason != contract.ReasonDumpFailed && reason != contract.ReasonServerUnreachable {

@@ -45,7 +45,7 @@ func (r *rdb) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass forwards the first of the kept bytes.
+// pass forwards the first n of the kept bytes.
 func (r *rdb) pass(n int) error {
 	p := r.last[:n]
 	if missing := len(rdbHead) - len(r.head); missing > 0 {

@@ -44,7 +44,7 @@ func TestRDB(t *testing.T) {
 		{name: "without a checksum, with a mark", text: append(bytes.Clone(unsummed), mark...), want: unsummed},
 		{name: "content that looks like a mark", text: file(mark), want: file(mark)},
 		{name: "empty", broken: "0 bytes are no RDB file"},
-		{name: "shorter than an end", text: []byte("REDIS"), broken: "5 bytes"},
+		{name: "shorter than the end of a file", text: []byte("REDIS"), broken: "5 bytes"},
 		{name: "other words", text: append([]byte("sorry"), whole[5:]...), broken: `begins with "REDIS", this one with "sorry"`},
 		{name: "cut in the content", text: whole[:1000], broken: "has no end"},
 		{name: "cut in the checksum", text: whole[:len(whole)-1], broken: "has no end"},

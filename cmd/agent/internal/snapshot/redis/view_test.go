@@ -96,14 +96,14 @@ func TestAgree(t *testing.T) {
 		{"a replica of another master", in("d", "myself,slave b", "myself,slave a"), "[b 0-8191 [] a 8192-16383 [c d]]"},
 		{"a master is gone", gone("b"), "master 10.0.0.2:1 of slots 0-8191 does not answer"},
 		{"a slot without an owner", in("", "0-8191", "0-8190"), "slot 8191 has no owner"},
-		{"no last slot", in("", "16383", "16382"), "slot 16383 has no owner"},
+		{"the last slot has no owner", in("", "16383", "16382"), "slot 16383 has no owner"},
 		{"two owners", in("", "0-8191", "0-8192"), "slot 8192 has two owners"},
-		{"a replica knows less", in("d", "8192-16383", "8193-16383"), "10.0.0.3:1 and 10.0.0.4:1 do not agree on the slots of node a"},
-		{"a replica knows an old owner", in("d", "b 10.0.0.2:1@2 master - 0 0 6 connected 0-8191", "b 10.0.0.2:1@2 slave a 0 0 6 connected"), "do not agree on the slots of node b"},
+		{"a replica's view lacks a slot", in("d", "8192-16383", "8193-16383"), "10.0.0.3:1 and 10.0.0.4:1 do not agree on the slots of node a"},
+		{"a replica's view has an old owner", in("d", "b 10.0.0.2:1@2 master - 0 0 6 connected 0-8191", "b 10.0.0.2:1@2 slave a 0 0 6 connected"), "do not agree on the slots of node b"},
 		{"another epoch", in("b", "0 0 6", "0 0 7"), "do not agree on the slots of node b"},
 		{"equal epochs", in("", "0 0 6", "0 0 5"), "2 masters have 1 different config epochs"},
-		{"a slot leaves", in("a", "8192-16383", "8192-16383 [9000->-b]"), "the move of slot 9000 has not ended: server 10.0.0.1:1 has the mark [9000->-b]"},
-		{"a slot comes", in("b", "0-8191", "0-8191 [9000-<-a]"), "the move of slot 9000 has not ended: server 10.0.0.2:1 has the mark [9000-<-a]"},
+		{"a slot is migrating", in("a", "8192-16383", "8192-16383 [9000->-b]"), "the move of slot 9000 has not ended: server 10.0.0.1:1 has the mark [9000->-b]"},
+		{"a slot is being imported", in("b", "0-8191", "0-8191 [9000-<-a]"), "the move of slot 9000 has not ended: server 10.0.0.2:1 has the mark [9000-<-a]"},
 	}
 	for _, test := range tests {
 		shards, err := agree(cluster(t, test.change))

@@ -69,7 +69,7 @@ func (a *Agent) sayAccounts(err error) {
 	a.accountsProblem = problem
 }
 
-// declared reads the files.
+// declared reads the declared databases and accounts from their files.
 func (a *Agent) declared() (d declared, err error) {
 	d.replication = a.secrets.replication
 	if d.root, err = a.secret("root-password"); err != nil {

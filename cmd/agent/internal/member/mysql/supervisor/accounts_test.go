@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A real primary gets the declared databases and passwords without a restart. The agent writes nothing if everything exists. It makes no
-// change that waits for an acknowledgement while no voter can acknowledge.
+// A real primary gets the declared databases and passwords without a restart. The agent writes nothing if everything exists. While no
+// voter is connected, the agent makes no change that would wait for an acknowledgement.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	all := pods(t, 2)

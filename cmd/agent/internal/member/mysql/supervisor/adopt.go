@@ -43,7 +43,7 @@ func (a *Agent) adopt(ctx context.Context, t mysql.Ticket) error {
 	return a.Volume.Adopt(t.Mark, id, t.Text)
 }
 
-// onlyInnoDB refuses tables that a copy of the data would lack.
+// onlyInnoDB returns an error if the data has tables of other engines than InnoDB: copies by CLONE lack the rows of these tables.
 func onlyInnoDB(c *server.Conn) error {
 	rows, err := c.Rows("SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB'" +
 		" AND table_schema NOT IN ('mysql', 'performance_schema', 'information_schema', 'sys') LIMIT 5")

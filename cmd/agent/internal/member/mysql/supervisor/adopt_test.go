@@ -125,7 +125,7 @@ func TestKilledWhileAdopting(t *testing.T) {
 	assert.Equal(t, accounts, "app,d3os_clone")
 }
 
-// Data with a table that a copy would lack is not adopted, whether the files or the server reveal the table.
+// Data with a table whose rows a copy would lack is not adopted, whether the agent finds the table in the files or only on the server.
 func TestNotAdopted(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

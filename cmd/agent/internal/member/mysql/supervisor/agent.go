@@ -136,7 +136,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.end(context.WithoutCancel(ctx))
 }
 
-// sleep waits for a time. It returns early if the context ends or the ticket changes.
+// sleep waits for a time. It returns early if the context ends, the ticket changes, or the running server ends.
 func (a *Agent) sleep(ctx context.Context, wait time.Duration) {
 	before, _ := a.ticket()
 	for end := time.Now().Add(wait); time.Now().Before(end); {
@@ -226,7 +226,8 @@ func (a *Agent) pass(ctx context.Context) error {
 	return nil
 }
 
-// mayJoin reports whether a ticket to join is valid: unused, and not older than the last order that the member accepted.
+// mayJoin reports whether a ticket to join is valid: it is unused, not older than the last order that the member accepted, and names
+// another member.
 func (a *Agent) mayJoin(t mysql.Ticket, c volume.Contents) bool {
 	return t.Text != c.Notes.Ticket && t.Order.Revision >= c.Notes.Revision && t.Source != a.Ordinal
 }

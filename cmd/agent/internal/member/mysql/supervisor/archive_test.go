@@ -77,9 +77,9 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 	}
 }
 
-// A failover loses a commit that waits for an acknowledgement. An archive that reads the primary without proof contains this commit. The
-// test detects the commit, and the archive later marks its timeline as superseded. The real archive waits until the commit is safe. Until
-// then, it reaches no point in time after the commit.
+// A failover loses a commit that waits for an acknowledgement. An archive that stores the primary's transactions without proof (Unproven)
+// contains this commit. The test detects the commit, and the archive later marks its timeline as superseded. The real archive waits for
+// the proof that the commit survives a failover. Until then, it reaches no point in time after the commit.
 func TestArchiveTakesWhatSurvives(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestArchiveTakesWhatSurvives(t *testing.T) {
 		}
 	}
 	if wrong := d.judge(before, d.rowsAt(stores[1], backups[1], &restore.Until{Time: before}), final); len(wrong) > 0 {
-		t.Errorf("before it: %s", firstOf(wrong))
+		t.Errorf("restored to a time before the lost commit: %s", firstOf(wrong))
 	}
 	for what, until := range map[string]restore.Until{"does not reach": {Time: time.Now().Add(time.Hour)}, "begins at": {Time: backups[0].Started.Add(time.Millisecond)}, "has no positions": {Position: &contract.Position{File: "x"}}} {
 		older := *backups[0]

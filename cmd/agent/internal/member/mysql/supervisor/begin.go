@@ -63,9 +63,9 @@ func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*ser
 	}, options...)
 }
 
-// takeOver returns statements for the data of a backup. They set the passwords of this database's accounts and remove
-// the replication settings. They also drop the table of event statuses, because the events themselves have newer
-// statuses.
+// takeOver returns statements for the data of a backup or of a single server. They set the passwords of this
+// database's accounts and remove the replication settings. They also drop the table of event statuses, because the
+// events themselves have newer statuses.
 func (a *Agent) takeOver() []string {
 	own := mysql.AgentAccount + "@localhost"
 	replication := " IDENTIFIED BY " + server.Literal(a.secrets.replication)

@@ -7,7 +7,7 @@
 // A started server is read-only. A ticket allows further actions. It is an annotation on the pod, which the downward API shows as a file:
 //
 //	seed       create the first data, on an empty volume
-//	adopt      make the data of a single server on the volume the data of this member
+//	adopt      convert the data of a single server on the volume to the data of this member
 //	join       copy the data of the primary by CLONE, on an empty volume or as a replacement of the member's data
 //	primary    become the primary
 //	fence      kill the server if it is a primary

@@ -21,7 +21,7 @@ var at = func(string) {}
 // private are the options of a server that only this agent can reach.
 var private = []string{"--skip-networking"}
 
-// seed creates the first data of the database: from the backup that was restored to the volume, or else without rows.
+// seed creates the first data of the database: the data of the backup that was restored to the volume, or else an empty database.
 func (a *Agent) seed(ctx context.Context, t mysql.Ticket) error {
 	folder, isRestored, err := a.Volume.Restored()
 	switch {
@@ -105,8 +105,8 @@ func (a *Agent) with(ctx context.Context, folder, user, password string, do func
 	return p.stop(ctx)
 }
 
-// join copies the data of the primary. A server starts on the copy. The copy becomes the member's data only if it has everything that the
-// primary had when the copy began.
+// join copies the data of the primary, and starts a server on the copy to check it. The copy becomes the member's data only if it has all
+// transactions that the primary had when the copy began.
 func (a *Agent) join(ctx context.Context, t mysql.Ticket) error {
 	if err := errors.Join(a.Volume.Prepare(), a.Volume.DropRestored()); err != nil {
 		return err
@@ -160,7 +160,8 @@ func (a *Agent) donor(ctx context.Context, t mysql.Ticket) (executed string, err
 	return rows[0][2], nil
 }
 
-// clone copies the data of a member to the new folder, by a helper server on other data. It waits while a commit waits on the primary.
+// clone copies the data of a member to the new folder. A helper server, which runs on other data, makes the copy. clone waits while a
+// commit waits on the primary.
 func (a *Agent) clone(ctx context.Context, t mysql.Ticket) error {
 	err := a.with(ctx, a.Volume.Scratch(), "root", "", func(c *server.Conn, _ string) error {
 		if err := c.Do("SET GLOBAL clone_valid_donor_list = " + server.Literal(a.address(t.Source))); err != nil {
@@ -175,7 +176,7 @@ func (a *Agent) clone(ctx context.Context, t mysql.Ticket) error {
 	return nil
 }
 
-// checkCopy starts a server on the copy. MySQL refuses to start on an incomplete copy.
+// checkCopy starts a server on the copy: MySQL refuses to start on an incomplete copy. The copy must have the transactions had.
 func (a *Agent) checkCopy(ctx context.Context, had string) error {
 	return a.with(ctx, a.Volume.New(), mysql.AgentAccount, a.secrets.agent, func(c *server.Conn, _ string) error {
 		state, err := c.Value("SELECT STATE FROM performance_schema.clone_status")

@@ -42,7 +42,8 @@ type process struct {
 	words  *server.Tail
 }
 
-// common returns the options of every server on a folder. The options for the purpose of the server follow these options.
+// common returns the options of every server on a folder. The caller appends the options for the server's purpose, which override these
+// options.
 func (s Server) common(folder string) []string {
 	args := []string{"--no-defaults"}
 	if s.Config != "" {
@@ -89,7 +90,7 @@ func (s Server) start(ctx context.Context, ordinal int, folder, name string, loc
 // initialize creates an empty database in a folder. Its account root has no password.
 func (s Server) initialize(ctx context.Context, folder string, lock *os.File) error {
 	words := &server.Tail{}
-	args := append(s.common(folder), "--initialize-insecure") // the common options load no plugin
+	args := append(s.common(folder), "--initialize-insecure") // only the common options, because the other options load plugins
 	cmd := exec.CommandContext(ctx, s.Program, args...)
 	cmd.Stdout, cmd.Stderr = words, words
 	cmd.ExtraFiles = []*os.File{lock}

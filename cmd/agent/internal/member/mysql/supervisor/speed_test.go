@@ -26,8 +26,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// A physical backup of 1 GiB is at least as fast as `mysqldump | zstd`, and its restore at least as fast as `zstd -d | mysql`. The same
-// program versions run alternately on one machine. The test compares the best runs, because other work may slow the machine.
+// A physical backup of 1 GiB is at least as fast as `mysqldump | zstd`, and its restore at least as fast as `zstd -d | mysql`. Both
+// ways run alternately on one machine, with the same version of the programs. The test compares the best run of each way, because other
+// work may slow the machine.
 func TestSpeed(t *testing.T) {
 	inFullForm(t)
 	const rows, turns = (1 << 30) / 450, 2

@@ -113,7 +113,8 @@ func TestPurgedLogs(t *testing.T) {
 	a.until("it follows", func(s mysqlmember.Answer) bool { return s.State != nil && s.State.Connected })
 }
 
-// watchdog checks that the agent kills the server of a primary for each reason. The server then starts read-only.
+// watchdog checks that the agent kills a primary that semi-sync does not protect, that neither a voter nor the operator reaches, or whose
+// ticket is fence. The server then starts read-only.
 func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 	t.Helper()
 	start := a.look().Instance

@@ -28,7 +28,7 @@ const (
 	// pings is the interval at which a voter pings its primary.
 	pings = 2 * time.Second
 	// reapply is the interval at which the agent restarts an applier that ended with an error. It exceeds the ten
-	// seconds after which the operator counts the member as bad.
+	// seconds after which the operator counts the member as bad, so that the restarts do not hide the error.
 	reapply = 30 * time.Second
 )
 

@@ -30,7 +30,7 @@ type Notes struct {
 	Pod string `json:"pod"`
 	// Server is the UUID of the server that wrote the data; empty before the first data.
 	Server string `json:"server,omitempty"`
-	// Next is the UUID of the complete data in the new folder; empty after that folder has replaced the data.
+	// Next is the UUID of the server that wrote the complete data in the new folder; empty after that folder has replaced the data.
 	Next string `json:"next,omitempty"`
 	// Ticket is the text of the last used ticket.
 	Ticket string `json:"ticket,omitempty"`

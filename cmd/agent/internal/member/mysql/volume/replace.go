@@ -24,14 +24,14 @@ func (v *Volume) Prepare() error {
 	at("before the removal")
 	for _, folder := range []string{v.New(), v.Scratch()} {
 		if err := os.RemoveAll(folder); err != nil {
-			return fmt.Errorf("remove the remains of new data: %w", err)
+			return fmt.Errorf("remove incomplete new data: %w", err)
 		}
 		at("after a removal")
 	}
 	return nil
 }
 
-// mayReplace refuses new data if the volume belongs to another pod, or already has complete new data.
+// mayReplace returns an error if the volume belongs to another pod, has the data of a single server, or already has complete new data.
 func (v *Volume) mayReplace() error {
 	c, err := v.Look()
 	switch {

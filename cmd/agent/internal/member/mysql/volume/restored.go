@@ -63,7 +63,8 @@ func (v *Volume) findRestored() (folder string, is bool, err error) {
 	return "", false, nil
 }
 
-// Restored returns the folder of complete restored data, and whether this folder exists.
+// Restored returns the folder for complete restored data, and whether the volume has such data. After an interrupted Begin, it first
+// renames the new folder back to this folder.
 func (v *Volume) Restored() (folder string, is bool, err error) {
 	found, is, err := v.findRestored()
 	if err != nil || !is || found == v.restored() {

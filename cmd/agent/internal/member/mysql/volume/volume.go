@@ -76,7 +76,7 @@ type Contents struct {
 	Notes Notes
 	// Mark identifies data of the kind Single.
 	Mark string
-	// Why is the reason for Foreign.
+	// Why is the reason why the kind is Foreign; empty for other kinds.
 	Why string
 }
 

@@ -32,7 +32,8 @@ const (
 
 func in(dir string) *Volume { return &Volume{Root: dir, Data: "mysql", Pod: pod} }
 
-// TestMain creates new data in a process that will be killed, if the environment has a crash point. Otherwise it runs the tests.
+// TestMain runs the tests. If VOLUME_TEST_CRASH is set, it creates new data instead, and the process is killed at the point with this
+// number.
 func TestMain(m *testing.M) {
 	crash := os.Getenv("VOLUME_TEST_CRASH")
 	if crash == "" {
@@ -127,7 +128,7 @@ func refused(t *testing.T, err error) {
 }
 
 // The agent is killed at each point of creating new data. Incomplete data never becomes the member's data, the old data still exists, the
-// promises hold, and the next start completes.
+// promises hold, and the next attempt completes the new data.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]Notes{
@@ -157,7 +158,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// killedAt kills the agent at one point. It returns true if this point does not exist.
+// killedAt kills the agent at one point of creating new data, and checks the volume. It returns true if no such point exists.
 func killedAt(t *testing.T, point int, maker string, first Notes, hasData bool) bool {
 	t.Helper()
 	v := in(t.TempDir())
@@ -223,7 +224,7 @@ func TestTake(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, n, Notes{Format: 1, Pod: pod, Ticket: "primary:2:5:1", Promised: 3, Revision: 5})
 
-	// If the notes cannot be read, no promise is given.
+	// If the notes cannot be read, the member promises nothing.
 	for _, text := range []string{"", "{", `{"format":2}`, `{}`} {
 		assert.NilError(t, os.WriteFile(filepath.Join(v.Root, File), []byte(text), 0o600))
 		assert.ErrorContains(t, v.Take(mysqlmember.Order{Epoch: 4, Revision: 5}, ""), "read the promises in", text)
@@ -247,7 +248,7 @@ func TestForeign(t *testing.T) {
 		"data that was never noted": {notes: ours + "}", data: older},
 		"no UUID":                   {notes: ours + `,"server":"` + older + `"}`, data: "\nx"},
 		"new data that is gone":     {notes: ours + `,"server":"` + older + `","next":"` + newer + `"}`, data: older},
-		"new data of another":       {notes: ours + `,"server":"` + older + `","next":"` + newer + `"}`, data: older, fresh: older},
+		"another server's new data": {notes: ours + `,"server":"` + older + `","next":"` + newer + `"}`, data: older, fresh: older},
 	} {
 		v := in(t.TempDir())
 		if c.notes != "" {
@@ -288,7 +289,7 @@ func listing(t *testing.T, root string) string {
 	return text
 }
 
-// A copy with an older ticket than the last order does not replace the data.
+// A copy whose ticket is older than the last accepted order does not replace the data.
 func TestOlderCopy(t *testing.T) {
 	t.Parallel()
 	v := in(t.TempDir())
