@@ -79,7 +79,7 @@ func TestConsoleFollowsServices(t *testing.T) {
 	}
 
 	stop()
-	assert.NilError(t, c.answers(apiPath, 502, ""), "the answer is that of nginx")
+	assert.NilError(t, c.answers(apiPath, 502, ""), "want the 502 of nginx, because the backend has stopped")
 	c.zone.set(second)
 	c.until("another address is used", func() error { return c.answers(apiPath, 200, "second /") })
 

@@ -96,7 +96,7 @@ func removed(variables []string) string {
 	return note
 }
 
-// recordRewritten records once which field a policy changed.
+// recordRewritten records an event with the fields that an admission policy changed, once for each detected change.
 func recordRewritten(ctx context.Context, recorder Recorder, planned *unstructured.Unstructured, rewrite *apply.Rewrite) {
 	if rewrite == nil || !rewrite.IsNew {
 		return

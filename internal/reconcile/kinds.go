@@ -41,7 +41,7 @@ type Kind[T client.Object, O any] interface {
 	// fix is a *SpecError.
 	Plan(resource T, in Inputs, obs *O) (*Plan, error)
 
-	// Observe reads the running system within the time of ctx, and changes nothing. Unreachable servers are part of the observation. An
+	// Observe reads the running system until the deadline of ctx, and changes nothing. Unreachable servers are part of the observation. An
 	// error means that no observation was possible.
 	Observe(ctx context.Context, resource T, seen PlanSeen, pods Pods, obs *O) error
 

@@ -21,7 +21,8 @@ import (
 )
 
 // A mongodb of kind ThirdParty is ready while a server with MongoDB's protocol answers the probe pod. The pod first
-// runs the check of the chart and, after a change of the spec, a client with the connection string of a Secret.
+// runs the chart's default check, a TCP connection. When the spec has checkCMD and secretRef, the pod runs that command with the connection
+// string of the Secret.
 func TestMongoDBElsewhere(t *testing.T) {
 	harness.Long(t)
 	e := alone(t)

@@ -165,8 +165,8 @@ func (v *view) available(c reconcile.Conditions) {
 	c.Set(mysqlv1.ConditionAvailable, v.observed.isServed(), mysqlv1.ReasonWritable, "the primary can be written",
 		mysqlv1.ReasonNotWritable, "no primary can be written")
 	r := v.observed.Record
-	c.Set(mysqlv1.ConditionRedundant, v.copied(), mysqlv1.ReasonCopied, "another member has each acknowledged transaction",
-		mysqlv1.ReasonAlone, "no other member is known to have each acknowledged transaction")
+	c.Set(mysqlv1.ConditionRedundant, v.copied(), mysqlv1.ReasonCopied, "another member has all acknowledged transactions",
+		mysqlv1.ReasonAlone, "no other member is known to have all acknowledged transactions")
 	var foreign []string
 	for _, m := range v.observed.Members {
 		if m.Answers && m.Volume == replication.VolumeForeign {
