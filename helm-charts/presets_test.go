@@ -99,13 +99,13 @@ func TestServicesStopGracefully(t *testing.T) {
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ version, values, want string }{
-		"another pause":                           {kubeVersion, "{service: web, preStopSeconds: 3}", `{"sleep":{"seconds":3}}`},
-		"no pause":                                {kubeVersion, "{service: web, preStopSeconds: 0}", `null`},
-		"a user's own service":                    {kubeVersion, "{name: web, image: own:v1, preStopSeconds: 5}", `{"sleep":{"seconds":5}}`},
-		"a user's own service without a pause":    {kubeVersion, "{name: web, image: own:v1}", `null`},
-		"the last version without the hook sleep": {"v1.29.15+k3s1", "{service: web}", `{"exec":{"command":["sleep","10"]}}`},
-		"the first version with the hook sleep":   {"v1.30.0-gke.1", "{service: web}", `{"sleep":{"seconds":10}}`},
-		"no pause, without the hook sleep":        {"v1.29.0", "{service: web, preStopSeconds: 0}", `null`},
+		"another pause":                        {kubeVersion, "{service: web, preStopSeconds: 3}", `{"sleep":{"seconds":3}}`},
+		"no pause":                             {kubeVersion, "{service: web, preStopSeconds: 0}", `null`},
+		"a user's own service":                 {kubeVersion, "{name: web, image: own:v1, preStopSeconds: 5}", `{"sleep":{"seconds":5}}`},
+		"a user's own service without a pause": {kubeVersion, "{name: web, image: own:v1}", `null`},
+		"the last Kubernetes without sleep":    {"v1.29.15+k3s1", "{service: web}", `{"exec":{"command":["sleep","10"]}}`},
+		"the first Kubernetes with sleep":      {"v1.30.0-gke.1", "{service: web}", `{"sleep":{"seconds":10}}`},
+		"no pause, a Kubernetes without sleep": {"v1.29.0", "{service: web, preStopSeconds: 0}", `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

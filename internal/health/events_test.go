@@ -39,7 +39,8 @@ func TestEventsOfAPod(t *testing.T) {
 	assert.Assert(t, !MayBeStarting(pod(corev1.ConditionTrue, 30*time.Second), now))
 }
 
-// The reason that is closest to the cause comes first, and then the first object by name. An event that is no warning explains nothing.
+// Decisive returns the warning whose reason is closest to the cause. Of several such warnings, it returns the one about the object whose
+// name sorts first. It ignores normal events.
 func TestDecisive(t *testing.T) {
 	t.Parallel()
 	event := func(reason, name, kind string) corev1.Event {

@@ -122,7 +122,7 @@ func (l *list) problem(now time.Time) string {
 	case isCurrent && apierrors.IsForbidden(l.err):
 		return "the operator " + essence(l.err) + ": correct its ClusterRole or Role"
 	case isCurrent && l.last.Sub(l.first) >= persists:
-		return "the operator cannot list or watch " + l.kind + since + l.first.UTC().Format(time.RFC3339) + ": " + essence(l.err)
+		return "the operator has not been able to list or watch " + l.kind + since + l.first.UTC().Format(time.RFC3339) + ": " + essence(l.err)
 	case l.informer.HasSynced() || now.Sub(l.created) < persists:
 		return ""
 	case isCurrent:

@@ -94,8 +94,8 @@ func unsupported(version string) string {
 	return fmt.Sprintf("spec.version: Redis %s is not supported: the oldest supported version is %d.%d. Set this field to a supported version, such as %s", version, oldestMajor, oldestMinor, defaultVersion)
 }
 
-// withRunningImage returns a copy of a resource whose spec.version is not supported. The copy names the image of the
-// existing pods. Without pods, withRunningImage returns an error.
+// withRunningImage returns a copy of a resource whose spec.version is not supported. The copy names the image of an
+// existing StatefulSet. If no StatefulSet has an image, withRunningImage returns an error.
 func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs) (*redisv1.RedisCluster, error) {
 	for shard := range shards {
 		set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))

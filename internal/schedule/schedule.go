@@ -19,7 +19,7 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// cached bounds the bytes of the schedules in the cache of longest pauses. A bound is needed, because users choose the schedules.
+	// cached is the maximum size of the cache of Longest, in bytes. The cache needs a limit, because its keys are schedules that users write.
 	cached = 1 << 20
 )
 

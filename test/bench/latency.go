@@ -179,7 +179,7 @@ func (s status) run(ctx context.Context, b *bench) error {
 	t.row("kubectl dataservice status -A", cell, times)
 	t.row("kubectl get dataservices -A", number(was), "")
 	t.flush()
-	b.report.note("\nThe median of %d runs of each, alternately, over %d DataServices; each run is a process, from its start to its end.", statusRuns, platforms)
+	b.report.note("\nEach time is the median of %d runs of the command, with %d DataServices. The commands run alternately. A run lasts from the start of its process to its end.", statusRuns, platforms)
 	return nil
 }
 

@@ -73,7 +73,7 @@ func contains(words ...string) func(oracle.State) error {
 		for _, word := range words {
 			word, absent := strings.CutPrefix(word, "!")
 			if strings.Contains(text, word) == absent {
-				return fmt.Errorf("%q: absent is to be %t, in %s", word, absent, text)
+				return fmt.Errorf("the state contains %q: %t, want %t: %s", word, absent, !absent, text)
 			}
 		}
 		return nil

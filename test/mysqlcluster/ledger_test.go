@@ -33,7 +33,7 @@ type ledger struct {
 	last    time.Time
 }
 
-// failure is a number without an acknowledgement, with the time of the failure and the output of the client.
+// failure is a number whose write was not acknowledged, with the time when the client failed, and its error output.
 type failure struct {
 	number int
 	at     time.Time

@@ -112,7 +112,7 @@ func (s *scene) killContainers() {
 	}
 }
 
-// killContainer ends the server of a pod and waits until the next one runs in the same pod.
+// killContainer kills the server of a pod, and waits until the container has restarted and the pod is ready.
 func (s *scene) killContainer(pod string) {
 	s.Helper()
 	restarts := func(pod *corev1.Pod) int32 {

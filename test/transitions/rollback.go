@@ -242,7 +242,7 @@ func wordForWord(ctx context.Context, w *walker) error {
 	if err == nil && v != reported {
 		err = fmt.Errorf("the result is %s, want %s", v, reported)
 	}
-	return w.record(ctx, "wrong value", "labels = map[a:b c], word for word", errors.Join(err, w.recovered(ctx)))
+	return w.record(ctx, "wrong value", "labels = map[a:b c], quoted exactly", errors.Join(err, w.recovered(ctx)))
 }
 
 // deleteWhileCreating deletes a DataService at several points of its creation, and creates it again.

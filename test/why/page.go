@@ -31,7 +31,7 @@ func (c *Cause) Pattern() *regexp.Regexp {
 	return regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(c.Says), "…", ".*"))
 }
 
-// Page returns the rows of docs/operate/troubleshooting.md.
+// Page returns the rows of the tables in docs/operate/troubleshooting.md, from test/why/page.yaml.
 func Page() ([]Cause, error) {
 	data, err := os.ReadFile(filepath.Join(cluster.Root(), "test/why/page.yaml"))
 	if err != nil {

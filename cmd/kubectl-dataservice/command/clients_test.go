@@ -63,7 +63,7 @@ func answering(t *testing.T, answers map[string]func(n int) any) *server {
 // always returns the same answer to each request.
 func always(answer any) func(int) any { return func(int) any { return answer } }
 
-// executed returns the command that was requested in a pod, and the container.
+// executed returns the container and the command of the first exec request for a pod. It fails the test if there is none.
 func (s *server) executed(t *testing.T, pod string) (container string, command []string) {
 	t.Helper()
 	for _, request := range s.asked {

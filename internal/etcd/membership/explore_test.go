@@ -387,12 +387,12 @@ func TestExplore(t *testing.T) {
 		{"one member, two operators", newWorld(1, budget{faults: 1, stale: 2})},
 		{"three members, a fault", newWorld(3, budget{faults: 1})},
 		{"three members, changes", newWorld(3, budget{changes: 2})},
-		{"three members, a late step", newWorld(3, budget{stale: 1, changes: 1})},
+		{"three members, a delayed step", newWorld(3, budget{stale: 1, changes: 1})},
 		{"an old copy of a volume", odd(t, 3, oddPast, budget{faults: 2})},
 		{"an old copy of a volume, one member", odd(t, 1, oddPast, budget{faults: 2, changes: 1})},
 		{"claims are deleted", odd(t, 3, oddClaims, budget{faults: 2})},
 		{"claims are deleted, and a change", odd(t, 3, oddClaims, budget{faults: 1, changes: 1})},
-		{"claims are deleted, and a late step", odd(t, 3, oddClaims, budget{faults: 1, changes: 1, stale: 1})},
+		{"claims are deleted, and a delayed step", odd(t, 3, oddClaims, budget{faults: 1, changes: 1, stale: 1})},
 		{"a corrupt member", odd(t, 3, oddCorrupt, budget{faults: 2})},
 		{"a corrupt member, and a change", odd(t, 3, oddCorrupt, budget{faults: 1, changes: 1})},
 		{"another record", odd(t, 3, oddRecord, budget{faults: 2})},
@@ -404,9 +404,9 @@ func TestExplore(t *testing.T) {
 		{"one of three pods cannot be scheduled, and a fault", cramped(t, 3, oddRotation, budget{faults: 1, changes: 1})},
 		{"addresses are exchanged", odd(t, 3, oddMixed, budget{faults: 2})},
 		{"authorities are replaced", odd(t, 3, oddRotation, budget{changes: 1})},
-		{"authorities are replaced, and a late step", odd(t, 3, oddRotation, budget{changes: 1, stale: 1})},
+		{"authorities are replaced, and a delayed step", odd(t, 3, oddRotation, budget{changes: 1, stale: 1})},
 		{"authorities of one member are replaced", odd(t, 1, oddRotation, budget{faults: 1, changes: 1})},
-		{"a damaged member that recovers by itself, and a late step", odd(t, 3, oddMends, budget{faults: 2, stale: 1})},
+		{"a damaged member that recovers by itself, and a delayed step", odd(t, 3, oddMends, budget{faults: 2, stale: 1})},
 		{"a recovery, and a new record", recovered(t, budget{faults: 3})},
 	}
 	most, mostOdd := 100_000, 30_000
@@ -416,15 +416,15 @@ func TestExplore(t *testing.T) {
 	if os.Getenv("ETCD_MODEL") == "full" {
 		most, mostOdd = 12_000_000, 12_000_000
 		begins = append(begins, []begin{
-			{"a corrupt member, and a late step", odd(t, 3, oddCorrupt, budget{faults: 2, stale: 1})},
+			{"a corrupt member, and a delayed step", odd(t, 3, oddCorrupt, budget{faults: 2, stale: 1})},
 			{"several odd faults", odd(t, 3, oddPast|oddClaims|oddCorrupt|oddRecord|oddMends|oddMixed, budget{faults: 2})},
 			{"an image that does not exist, and a fault", odd(t, 3, oddImage, budget{faults: 1, changes: 2})},
-			{"addresses are exchanged, and a late step", odd(t, 3, oddMixed, budget{faults: 2, stale: 1})},
+			{"pods exchange addresses, and a delayed step", odd(t, 3, oddMixed, budget{faults: 2, stale: 1})},
 			{"authorities are replaced, and a fault", odd(t, 3, oddRotation, budget{faults: 1, changes: 1})},
 			{"authorities of one member are replaced, and a change", odd(t, 1, oddRotation, budget{faults: 1, changes: 2})},
 			{"three members, two faults", newWorld(3, budget{faults: 2})},
 			{"three members, two faults and a change", newWorld(3, budget{faults: 2, changes: 1})},
-			{"three members, a fault and a late step", newWorld(3, budget{faults: 1, stale: 1})},
+			{"three members, a fault and a delayed step", newWorld(3, budget{faults: 1, stale: 1})},
 			{"three members, everything", newWorld(3, budget{faults: 1, stale: 1, changes: 1})},
 		}...)
 	}

@@ -613,7 +613,7 @@ func TestDecide(t *testing.T) {
 			o.Members[2] = Member{Identity: Identity{Ordinal: 2}, Answers: true, Volume: VolumeEmpty, Ticket: "join:7:1:s2"}
 			o.Members[0].Cut = []int{2}
 		}, StateJoining, "Ticket join:9:0:s1 of 2"},
-		"commits wait for a copy that waits for commits": {func(o *Observation, w *Want) {
+		"deadlock of commits and the copy of a member": {func(o *Observation, w *Want) {
 			w.WhenAlone, o.Record.Voters = Block, nil
 			for i := 1; i < size; i++ {
 				o.Members[i] = Member{Identity: Identity{Ordinal: i}, Answers: true, Volume: VolumeEmpty}

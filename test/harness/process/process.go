@@ -35,7 +35,7 @@ type Process struct {
 	reaped bool // another process may have the process ID now
 }
 
-// Start runs a program. The program's environment contains the guard's mark.
+// Start runs a program. It adds a mark to the program's environment, by which the guard finds the processes that it must kill.
 func (g *Guard) Start(argv, env []string, dir string, out *os.File) (*Process, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("there is no command")

@@ -45,7 +45,7 @@ func (v *Version) canReplicate() bool {
 	return !v.MariaDB && (v.Major > 8 || v.Major == 8 && v.Minor >= 4)
 }
 
-// others returns up to maxNamed tables of users, as SCHEMA.TABLE, whose engine is not InnoDB. MySQL 8.0 and newer store the definition of such
+// others returns up to maxNamed user tables that do not use InnoDB, each as SCHEMA.TABLE. MySQL 8.0 and newer store the definition of such
 // a table in a file with the suffix .sdi. InnoDB tables have no such file.
 func others(data string, entries []fs.DirEntry) (found []string) {
 	for _, entry := range entries {

@@ -203,13 +203,13 @@ func TestRun(t *testing.T) {
 	}
 	assert.NilError(t, os.WriteFile(a.Ticket, []byte("force:1"), 0o600))
 	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); !forced || err != nil {
-		t.Errorf("the agent ignores the ticket force (%v)", err)
+		t.Errorf("the agent ignores the force ticket (%v)", err)
 	}
 	if err := a.Run(t.Context()); err != nil || started != "force:1" {
 		t.Errorf("the agent started with %q: %v", started, err)
 	}
 	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); forced || err != nil {
-		t.Errorf("the agent used the ticket force twice (%v)", err)
+		t.Errorf("the agent used the force ticket twice (%v)", err)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	// unanswered is the maximum time in which a primary that needs acknowledgements must answer its agent. A statement that changes
 	// accounts and waits for an acknowledgement blocks all logins, including those of voters that reconnect. Every order takes less time.
 	unanswered = 20 * time.Second
-	// demotion is the time in which writes must end before a stop.
+	// demotion is the maximum time that a stop waits for the primary to become read-only. Running commits end before that.
 	demotion = 2 * time.Second
 )
 
