@@ -233,7 +233,7 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 		cancel()
 		return nil, fmt.Errorf("fill the cache: %w", <-ended)
 	}
-	operator, apiReader = c.GetClient(), c.GetAPIReader()
+	operator, apiReader = kube.NewClient(c.GetClient(), c.GetAPIReader()), c.GetAPIReader()
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -117,16 +117,16 @@ var mysqlRefused = map[string]string{
 
 // Fields that determine the volumes cannot change.
 var mysqlChanges = map[string]struct{ From, To, Message string }{
-	"class":                 {"{storage: {storageClassName: a}}", "{storage: {storageClassName: b}}", "a volume stays in its class"},
-	"class removed":         {"{storage: {storageClassName: a}}", "{}", "a volume stays in its class"},
-	"class added":           {"{}", "{storage: {storageClassName: a}}", "a volume stays in its class"},
-	"storage grows":         {"{storage: {size: 1Gi}}", "{storage: {size: 2Gi}}", ""},
-	"storage shrinks":       {"{storage: {size: 20Gi}}", "{}", "size may not shrink"},
-	"the same storage":      {"{storage: {size: 1024Mi}}", "{storage: {size: 1Gi}}", ""},
-	"an upgrade":            {"{image: 'mysql:8.4.9'}", "{image: 'mysql:9.7.1'}", ""},
-	"a downgrade":           {"{image: 'mysql:9.7.1'}", "{image: 'mysql:8.4.9'}", "an older server cannot read the data"},
-	"fewer pods, primary 2": {"{replication: {primary: 2}}", "{replicas: 2, replication: {primary: 2}}", "must be the ordinal of a member"},
-	"all else":              {"{}", "{replicas: 5, paused: true, config: {max_connections: '9'}, replication: {acceptLoss: 1-1-a}}", ""},
+	"class":                  {"{storage: {storageClassName: a}}", "{storage: {storageClassName: b}}", "a volume stays in its class"},
+	"class removed":          {"{storage: {storageClassName: a}}", "{}", "a volume stays in its class"},
+	"class added":            {"{}", "{storage: {storageClassName: a}}", "a volume stays in its class"},
+	"storage grows":          {"{storage: {size: 1Gi}}", "{storage: {size: 2Gi}}", ""},
+	"storage shrinks":        {"{storage: {size: 20Gi}}", "{}", "size may not shrink"},
+	"the same storage":       {"{storage: {size: 1024Mi}}", "{storage: {size: 1Gi}}", ""},
+	"an upgrade":             {"{image: 'mysql:8.4.9'}", "{image: 'mysql:9.7.1'}", ""},
+	"a downgrade":            {"{image: 'mysql:9.7.1'}", "{image: 'mysql:8.4.9'}", "an older server cannot read the data"},
+	"fewer pods than needed": {"{replication: {primary: 2}}", "{replicas: 2, replication: {primary: 2}}", "must be the ordinal of a member"},
+	"all else":               {"{}", "{replicas: 5, paused: true, config: {max_connections: '9'}, replication: {acceptLoss: 1-1-a}}", ""},
 }
 
 // mysqlKind describes the API of MySQLCluster.
