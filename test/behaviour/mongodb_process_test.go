@@ -53,6 +53,9 @@ func (m *realMongoOperator) prepare() {
 			text, _ := os.ReadFile(m.log)
 			lines := strings.Split(string(text), "\n")
 			m.Logf("the log of MongoDB's operator ends:\n%s", strings.Join(lines[max(0, len(lines)-40):], "\n"))
+			if m.read() == nil && m.live != nil {
+				m.Logf("the resource has resource version %s and status %v", m.live.GetResourceVersion(), m.live.Object["status"])
+			}
 		}
 	})
 	m.crd(filepath.Join(moduleOf(m.env), "config", "crd", "bases", "mongodbcommunity.mongodb.com_mongodbcommunity.yaml"))

@@ -270,6 +270,7 @@ func status(value any) any {
 			continue
 		}
 		delete(c, "lastTransitionTime")
+		delete(c, "firstReady") // set only if an operator saw the component leave Running
 		if c["revision"] != nil {
 			c["revision"] = "<digest>"
 		}

@@ -19,7 +19,7 @@ const (
 const namespaceYAML = `
 - {apiVersion: d3os-product.com.d3os/v1, kind: DataService, metadata: {name: ds, uid: OWNER, resourceVersion: "1"}, spec: {a: b},
    status: {phase: Running, conditions: [{type: Ready, status: "True", lastTransitionTime: "TIME"}, {type: Paused, status: "False"}],
-            components: [{name: x, revision: DIGEST, lastTransitionTime: "TIME"}]}}
+            components: [{name: x, revision: DIGEST, lastTransitionTime: "TIME", firstReady: "TIME"}]}}
 - {apiVersion: v1, kind: Secret, metadata: {name: s, uid: OTHER}, data: {password: DIGEST}}
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: c, annotations: {d3os-product.com.d3os/digest: DIGEST}, labels: {a: b},
    ownerReferences: [{apiVersion: d3os-product.com.d3os/v1, kind: DataService, name: ds, uid: OWNER, controller: true}],
