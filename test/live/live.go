@@ -120,11 +120,13 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
 			return err
 		}
+		live := objects[id]
 		if _, ours, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); !ours {
+			live = live.DeepCopy() // the caller compares the object with later states
+			unstructured.RemoveNestedField(live.Object, "spec", "replicas")
 			unstructured.RemoveNestedField(applied.Object, "spec", "replicas")
-			unstructured.RemoveNestedField(objects[id].Object, "spec", "replicas")
 		}
-		if was, is := exactly(objects[id]), exactly(applied); was != is {
+		if was, is := exactly(live), exactly(applied); was != is {
 			return fmt.Errorf("applying %s would change it: %s", id, cmp.Diff(was, is))
 		}
 	}

@@ -217,7 +217,7 @@ func properties(schema *apiextensionsv1.JSONSchemaProps, at ...string) []*proper
 
 // items maps each list of named items to the name of the item that is changed.
 var items = map[string]string{
-	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables",
+	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables", "gateways[]": "public",
 }
 
 // alike returns a key that is equal for similar properties: properties with the same name in the same chart, and properties of middleware
