@@ -58,7 +58,7 @@ func placeOf(object *unstructured.Unstructured) (folder, condition string) {
 		return "manager", "gt (int .Values.manager.replicas) 1"
 	case kind == "Deployment", kind == "ServiceAccount":
 		return "manager", ""
-	case kind == "ClusterRole" && name != "manager-role":
+	case kind == "ClusterRole" && name != "manager-role" && name != "ingressclass-role": // roles for users
 		return "rbac", ".Values.rbacHelpers.enable"
 	}
 	return "rbac", ""

@@ -40,6 +40,8 @@ type State struct {
 	// only a lasting state deserves a message.
 	Autoscaler      Culprit
 	AutoscalerSince int64
+	// Ingress names an Ingress whose IngressClass does not exist.
+	Ingress Culprit
 }
 
 // Culprit is the object that a person should inspect, with the reason and a message. Reason is one word, such as ImagePullBackOff. Reason

@@ -8,8 +8,10 @@ import (
 	"context"
 	"fmt"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -42,6 +44,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	op.applier.SeeOriginals(originals)
+	seeClasses(ctx, op)
 	platforms := platform.New(plan.NewPlanner(op.Renderer, o.Images), plan.NewKeeper(), op.Parts.Client, op.GetAPIReader(), originals)
 	if err := awaitServed(ctx, op.GetRESTMapper(), platforms.GVK()); err != nil {
 		return nil, err
@@ -75,6 +78,17 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	return op, nil
+}
+
+// seeClasses makes an operator watch IngressClasses if it has the rights to them now. An operator with rights in some namespaces only may lack
+// them. If the rights are removed later, the operator stays ready.
+func seeClasses(ctx context.Context, op *Operator) {
+	if !op.mayWatch(ctx, networkingv1.SchemeGroupVersion.WithKind("IngressClass")) {
+		ctrl.Log.Info("the operator may not list and watch IngressClasses, so no status reports a missing IngressClass")
+		return
+	}
+	op.lists.Optional(&networkingv1.IngressClass{})
+	op.Parts.Engine.SeeClasses()
 }
 
 // registerRedis adds RedisClusters to an operator when their CRD is installed.
@@ -129,7 +143,7 @@ func registerOptional[T client.Object, O any](op *Operator, kind reconcile.Kind[
 	op.lists.Optional(kind.New())
 	waiter := &crdWaiter{
 		mapper: op.GetRESTMapper(), gvk: kind.GVK(), poll: cmp.Or(op.options.OptionalPoll, optionalPoll),
-		permitted: func(ctx context.Context) bool { return op.mayWatch(ctx, kind.GVK()) },
+		permitted: func(ctx context.Context) bool { return op.mayWatch(ctx, kind.GVK(), op.options.WatchNamespaces...) },
 		start:     func(ctx context.Context) error { return control(ctx, op, kind) },
 	}
 	return op.Add(waiter)

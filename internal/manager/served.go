@@ -87,19 +87,20 @@ func (l *crdWaiter) Start(ctx context.Context) error {
 // NeedLeaderElection returns false, so that a standby has a full cache of this kind when it becomes leader.
 func (*crdWaiter) NeedLeaderElection() bool { return false }
 
-// mayWatch reports whether the operator has the right to watch a kind in all namespaces that it watches.
-func (op *Operator) mayWatch(ctx context.Context, gvk schema.GroupVersionKind) bool {
+// mayWatch reports whether the operator has the rights to list and watch a kind in each of the given namespaces; none means the whole cluster.
+func (op *Operator) mayWatch(ctx context.Context, gvk schema.GroupVersionKind, namespaces ...string) bool {
 	resource := object.ResourceOf(gvk)
-	namespaces := op.options.WatchNamespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: "watch", Group: resource.Group, Resource: resource.Resource,
-		}}}
-		if err := op.Parts.Live.Create(ctx, review); err != nil || !review.Status.Allowed {
-			return false
+		for _, verb := range []string{"list", "watch"} {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: verb, Group: resource.Group, Resource: resource.Resource,
+			}}}
+			if err := op.Parts.Live.Create(ctx, review); err != nil || !review.Status.Allowed {
+				return false
+			}
 		}
 	}
 	return true

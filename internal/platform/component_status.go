@@ -190,12 +190,19 @@ const AutoscalerDeadline = 5 * time.Minute
 func unscaled(next *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
 	a := c.Health.Autoscaler
 	if a != (health.Culprit{}) && next.Phase == dsv1.PhaseRunning && next.Message == "" && now.Unix()-c.Health.AutoscalerSince >= int64(AutoscalerDeadline/time.Second) {
-		next.Message = autoscalerText(a)
+		next.Message = culpritText(a)
 	}
 }
 
-func autoscalerText(a health.Culprit) string {
-	return fmt.Sprintf("%s %s: %s: %s", a.Kind, a.Name, a.Reason, a.Message)
+// unserved sets a component's message if the IngressClass of its Ingress does not exist.
+func unserved(next *dsv1.ComponentStatus, c reconcile.PartSeen) {
+	if i := c.Health.Ingress; i != (health.Culprit{}) && next.Phase == dsv1.PhaseRunning && next.Message == "" {
+		next.Message = culpritText(i)
+	}
+}
+
+func culpritText(c health.Culprit) string {
+	return fmt.Sprintf("%s %s: %s: %s", c.Kind, c.Name, c.Reason, c.Message)
 }
 
 // late sets the phase Degraded if a change of a StatefulSet has been in progress for longer than StartDeadline. Possible causes: the claim

@@ -93,6 +93,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 		after := componentStatus(c, before)
 		unbound(&after, before, c, now)
 		late(&after, before, c, now)
+		unserved(&after, c)
 		unscaled(&after, c, now)
 		importing(&after, before, i)
 		if len(after.WaitsFor) > 0 {
@@ -196,8 +197,8 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	}
 	for _, c := range next.Components {
 		// Two sorts of messages come first, in any component: messages of a component that is being changed, because
-		// other components may wait for it, and messages about a claim or an autoscaler.
-		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") || strings.HasPrefix(c.Message, "HorizontalPodAutoscaler ") {
+		// other components may wait for it, and messages that ask for an action.
+		if inWork(c.Phase) && c.Message != "" || needsAction(c.Message) {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}
 	}
@@ -212,6 +213,17 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		}
 	}
 	return Arrows(next.Components)
+}
+
+// needsAction reports whether the message of a running component is about a claim, an autoscaler, or an Ingress or HTTPRoute that no
+// controller serves. `kubectl dataservice why` reports the same messages.
+func needsAction(message string) bool {
+	for _, kind := range []string{"PersistentVolumeClaim ", "HorizontalPodAutoscaler ", "HTTPRoute "} {
+		if strings.HasPrefix(message, kind) {
+			return true
+		}
+	}
+	return strings.HasPrefix(message, "Ingress ") && strings.Contains(message, ": "+health.ReasonNoIngressClass+": ")
 }
 
 // problems names the first unhealthy component, and the number of further unhealthy components.

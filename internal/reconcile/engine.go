@@ -33,6 +33,7 @@ type Engine struct {
 	// explanations holds the causes that only events show, by the key of the part.
 	explanations *lru.Cache
 	mayExplain   flowcontrol.RateLimiter
+	seesClasses  bool // IngressClasses are watched; see SeeClasses
 }
 
 // NewEngine returns an Engine. The client must be cached with read-your-writes consistency for every

@@ -265,6 +265,7 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 			seen.Health.AddMissing(part.Objects[i])
 		}
 	}
+	p.addClasses(ctx, there, &seen.Health)
 	if seen.Health.HintCulprit.Reason == health.ReasonPodsNotReady {
 		seen.LookAgain = awaitPods
 	}

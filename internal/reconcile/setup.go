@@ -68,6 +68,7 @@ func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) e
 	}
 	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(r.isConcerned(), podTroubled()))
 	r.watchTurns(b)
+	r.watchClasses(b)
 	if watcher, ok := any(r.kind).(Watcher); ok {
 		watcher.Watch(b)
 	}

@@ -132,7 +132,7 @@ func TestRelatedImages(t *testing.T) {
 // OLM grants the bundle's permissions only in the namespaces for which the operator is installed. These permissions must not contain
 // cluster-scoped resources. clusterPermissions must not contain namespaced resources.
 func TestRights(t *testing.T) {
-	ofCluster := "authentication.k8s.io/tokenreviews authorization.k8s.io/subjectaccessreviews"
+	ofCluster := "authentication.k8s.io/tokenreviews authorization.k8s.io/subjectaccessreviews networking.k8s.io/ingressclasses"
 	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events
 		apps/controllerrevisions apps/daemonsets apps/deployments apps/statefulsets autoscaling/horizontalpodautoscalers
 		batch/cronjobs batch/jobs coordination.k8s.io/leases networking.k8s.io/ingresses networking.k8s.io/networkpolicies gateway.networking.k8s.io/httproutes

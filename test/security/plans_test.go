@@ -210,7 +210,7 @@ func namespaceFields(path string, of reflect.Type, seen map[reflect.Type]bool) (
 func TestThreatRightsThatGrow(t *testing.T) {
 	t.Parallel()
 	var rules []rbacv1.PolicyRule
-	for _, file := range []string{"role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml"} {
+	for _, file := range []string{"role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml", "ingressclass_role.yaml"} {
 		for _, obj := range objectsIn(t, filepath.Join(cluster.Root(), "config/rbac", file)) {
 			role := &rbacv1.ClusterRole{}
 			assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role))

@@ -71,6 +71,7 @@ var actions = map[string]string{
 	"Forbidden":                  "the API server refuses the object: correct the quota or policy that the message names; the operator tries again by itself",
 	"Invalid":                    "correct the field that the message names",
 	reasonNoGateway:              "create the Gateway that the message names, together with its class, or correct `httpRoute.gateways`",
+	health.ReasonNoIngressClass:  "correct `ingress.className` (`kubectl get ingressclasses` lists the classes), or install the controller; if a controller serves this class without an IngressClass, do nothing",
 	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every few seconds",
 	health.ReasonTooManyReplicas: "raise `autoscaling.max`, or do nothing: the service runs with the highest number of pods that it may have",
 	reasonNoMetrics:              "install metrics-server, or give the containers requests of what `autoscaling` measures; until then the number of pods stays as it is",

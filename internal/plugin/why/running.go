@@ -162,8 +162,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains the message of a running component if the message names a claim, an autoscaler or an HTTPRoute with a problem. For other
-// messages, which are only advice, it returns nil.
+// note explains the message of a running component if the message names a claim, an autoscaler, an Ingress or an HTTPRoute with a problem. For
+// other messages, which are only advice, it returns nil.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
@@ -187,6 +187,10 @@ func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 				d.Wrong, d.Do = false, advice(health.ReasonTooManyReplicas)
 			}
 			return d
+		case "Ingress":
+			if strings.Contains(one.Message, ": "+health.ReasonNoIngressClass+": ") {
+				return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(health.ReasonNoIngressClass)}
+			}
 		case object.Route.Kind:
 			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.Self(), Do: advice("NotServed")}
 		}

@@ -105,10 +105,19 @@ func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *stri
 // The operator's account in config/default.
 const accountNamespace, accountName = "d3os-operator-system", "d3os-operator-controller-manager"
 
-// Grant binds the role of config/rbac to the operator's account. Suites pass it to Main as prepare.
+// Grant binds the roles of config/rbac to the operator's account. Suites pass it to Main as prepare.
 func (s *Suite) Grant(ctx context.Context) error {
+	for _, file := range []string{"role.yaml", "ingressclass_role.yaml"} {
+		if err := s.grant(ctx, "config/rbac/"+file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Suite) grant(ctx context.Context, file string) error {
 	role := &unstructured.Unstructured{}
-	if err := harness.ReadYAML("config/rbac/role.yaml", &role.Object); err != nil {
+	if err := harness.ReadYAML(file, &role.Object); err != nil {
 		return err
 	}
 	binding := &unstructured.Unstructured{Object: map[string]any{
