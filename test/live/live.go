@@ -13,12 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
@@ -70,7 +72,7 @@ func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstr
 // Objects are objects by kind and name.
 type Objects = map[string]*unstructured.Unstructured
 
-// Objects returns the operators' objects from the API server. It omits the number of pods of workloads with an autoscaler.
+// Objects returns the operators' objects from the API server. It omits spec.replicas if the operator does not set it: another writer may.
 func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 	found := Objects{}
 	for _, gvk := range object.Kinds {
@@ -84,14 +86,20 @@ func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 		}
 	}
 	for _, obj := range found {
-		if obj.GetKind() == "HorizontalPodAutoscaler" {
-			kind, _, _ := unstructured.NestedString(obj.Object, "spec", "scaleTargetRef", "kind")
-			if target := found[kind+"/"+obj.GetName()]; target != nil {
-				unstructured.RemoveNestedField(target.Object, "spec", "replicas")
-			}
+		if !setsReplicas(obj) {
+			unstructured.RemoveNestedField(obj.Object, "spec", "replicas")
 		}
 	}
 	return found, nil
+}
+
+// setsReplicas reports whether the operator owns spec.replicas of an object.
+func setsReplicas(obj *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(obj.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		owned := &fieldpath.Set{}
+		return m.Manager == apply.FieldManager && m.FieldsV1 != nil && owned.FromJSON(m.FieldsV1.GetRawReader()) == nil &&
+			owned.Has(fieldpath.MakePathOrDie("spec", "replicas"))
+	})
 }
 
 // Holds returns an error if applying one of the planned objects in asked would change a live object, or if an unplanned
@@ -120,13 +128,10 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
 			return err
 		}
-		live := objects[id]
 		if _, ours, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); !ours {
-			live = live.DeepCopy() // the caller compares the object with later states
-			unstructured.RemoveNestedField(live.Object, "spec", "replicas")
 			unstructured.RemoveNestedField(applied.Object, "spec", "replicas")
 		}
-		if was, is := exactly(live), exactly(applied); was != is {
+		if was, is := exactly(objects[id]), exactly(applied); was != is {
 			return fmt.Errorf("applying %s would change it: %s", id, cmp.Diff(was, is))
 		}
 	}
