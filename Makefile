@@ -54,7 +54,7 @@ export KUBECONFIG
 # The suites use the user's cluster, or start a cluster with these programs.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
 	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)' NGINX='$(NGINX)'
-TEST_ENVIRONMENT = $(ON_CLUSTER) MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' HELM='$(HELM)' CRDIFY='$(CRDIFY)' GOTESTSUM='$(GOTESTSUM)' LINK_FLAGS=$(LINK)
+TEST_ENVIRONMENT = $(ON_CLUSTER) MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' JAVA='$(JAVA)' HELM='$(HELM)' CRDIFY='$(CRDIFY)' GOTESTSUM='$(GOTESTSUM)' LINK_FLAGS=$(LINK)
 # With the user's cluster, the user's kubectl is used.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
@@ -160,7 +160,7 @@ $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
 
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(NGINX)/nginx $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(NGINX)/nginx $(MARIADB)/mysqld $(MYSQL)/mysqld $(JAVA)/java $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
 
 .PHONY: fresh-machine
 fresh-machine: ## Run each target on a new Debian that has only Go, git and make (root; GO_CACHES=host is faster; ARGS=targets).

@@ -1,6 +1,6 @@
 # A go.mod under hack/tools pins each tool, which is built from source. hack/tool.sh stores each version of a tool in
 # the user's cache and links it into bin/tools, so a second clone builds nothing. The only downloaded binaries are
-# Debian's Redis, MariaDB, MySQL, Prometheus, nginx, curl and oldest etcd, which only tests run.
+# Debian's Redis, MariaDB, MySQL, Prometheus, nginx, curl, Java and oldest etcd, which only tests run.
 
 TOOLS ?= $(CURDIR)/bin/tools
 
@@ -63,6 +63,8 @@ REDIS          := $(TOOLS)/redis
 # Folders with mysqld, mysql and mysqldump, of MariaDB 10.11 and of a current MySQL.
 MARIADB        := $(TOOLS)/mariadb
 MYSQL          := $(TOOLS)/mysql
+# A folder with java and a JDBC driver; tests read its path from the environment.
+JAVA           := $(TOOLS)/java
 # A folder with prometheus and promtool; tests read its path from the environment.
 PROMETHEUS     := $(TOOLS)/prometheus
 # A folder with nginx and curl; tests read its path from the environment.
@@ -138,6 +140,8 @@ $(MARIADB)/mysqld: hack/mariadb.sh hack/debian.sh
 	$(call unpack_tools,mariadb)
 $(MYSQL)/mysqld: hack/mariadb.sh hack/debian.sh
 	$(call unpack_tools,mariadb mysql)
+$(JAVA)/java: hack/java.sh hack/debian.sh
+	$(call unpack_tools,java)
 $(ETCD)/etcd-3.4 $(ETCD)/etcdctl-3.4 &: hack/etcd.sh hack/debian.sh
 	$(call unpack_tools,etcd)
 $(ETCD)/etcd-3.5: hack/tools/etcd-3.5/go.mod

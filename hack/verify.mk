@@ -38,9 +38,9 @@ model-etcd: $(GOTESTSUM) $(ETCDS)
 	ETCD_MODEL=$(FULL) $(SUITE_TEST) -run 'TestExplore|TestTheModelIsAsEtcd' ./internal/etcd/membership
 
 # Replicated MySQL of Debian's unstable release: losses, sizes, failovers, the agent; a model of three members; the guard of a single
-# server.
-.PHONY: suite-mysql suite-mysql-agent suite-guard model-mysql
-verify-mysql: suite-mysql suite-mysql-agent suite-guard model-mysql
+# server; log-ins of a Java program with the urls of the product's services.
+.PHONY: suite-mysql suite-mysql-agent suite-guard suite-jdbc model-mysql
+verify-mysql: suite-mysql suite-mysql-agent suite-guard suite-jdbc model-mysql
 suite-mysql: $(SUITE_TOOLS) $(MYSQL)/mysqld
 	@'$(MYSQL)/mysqld' --no-defaults --version
 	MYSQL_TESTS=$(FULL) MYSQL_STORIES='$(STORIES)' $(SUITE_TEST) -parallel $(if $(STORIES),2,1) -tags mysql $(ARGS) ./test/mysqlcluster
@@ -48,6 +48,9 @@ suite-mysql-agent: $(GOTESTSUM) $(MYSQL)/mysqld
 	MYSQL_TESTS=$(FULL) $(AGENT_TEST) -p 1 -parallel 2 -tags mysql $(ARGS) ./internal/member/mysql/...
 suite-guard: $(SUITE_TOOLS)
 	GUARD_TESTS=$(FULL) $(SUITE_TEST) $(ARGS) ./test/guard
+# JDBC_DRIVER=FILE runs the suite with MySQL's own driver, a jar file.
+suite-jdbc: $(GOTESTSUM) $(SOURCE_LINK) $(JAVA)/java $(MYSQL)/mysqld $(MARIADB)/mysqld
+	JDBC_DRIVER='$(JDBC_DRIVER)' $(SUITE_TEST) -tags mysql $(ARGS) ./test/jdbc
 model-mysql: $(GOTESTSUM)
 	MYSQL_MODEL=$(FULL) $(SUITE_TEST) -run 'TestExplore|TestControls' ./internal/mysql/replication
 

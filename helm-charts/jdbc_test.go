@@ -14,13 +14,13 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// With publicKey, each url of the presets lets the driver request MySQL's public key. With tls, no url forbids TLS. The rest of the files does
-// not change.
+// With publicKey, each url of the presets lets the driver request MySQL's public key. With tls, no url forbids TLS. With tlsVersions, each url
+// names the versions of TLS. The rest of the files does not change.
 func TestURLsOfMySQL(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("microservice/ci/*-values.yaml")
 	assert.NilError(t, err)
-	const url, added, forbids = "jdbc:mysql://", "allowPublicKeyRetrieval=true&", "useSSL=false&"
+	const url, added, forbids = "jdbc:mysql://", "enabledTLSProtocols=TLSv1.2,TLSv1.3&allowPublicKeyRetrieval=true&", "useSSL=false&"
 	urls, plain := 0, 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -31,7 +31,7 @@ func TestURLsOfMySQL(t *testing.T) {
 			continue
 		}
 		before := made(t, component.ChartMicroservice, string(data))
-		mysql["publicKey"], mysql["tls"] = true, true
+		mysql["publicKey"], mysql["tls"], mysql["tlsVersions"] = true, true, "TLSv1.2,TLSv1.3"
 		for name, object := range made(t, component.ChartMicroservice, flow(t, values)) {
 			files, _ := object["data"].(map[string]any)
 			for key, text := range files {

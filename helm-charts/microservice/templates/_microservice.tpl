@@ -82,6 +82,7 @@ sleep; otherwise, the pod stops immediately.
 {{- end }}
 {{- if dig "mysql" "publicKey" false $v.endpoints }}{{ $text = regexReplaceAll "(jdbc:@mysqlUrl@/[a-z_]+\\?)" $text "${1}allowPublicKeyRetrieval=true&" }}{{ end }}
 {{- if dig "mysql" "tls" false $v.endpoints }}{{ $text = regexReplaceAll "(jdbc:@mysqlUrl@/[^\"\n]*)useSSL=false&" $text "${1}" }}{{ end }}
+{{- with dig "mysql" "tlsVersions" "" $v.endpoints }}{{ $text = regexReplaceAll "(jdbc:@mysqlUrl@/[a-z_]+\\?)" $text (printf "${1}enabledTLSProtocols=%s&" .) }}{{ end }}
 {{- range $mark, $value := $fill }}
 {{- if contains $mark $text }}{{ $text = replace $mark (required (printf "endpoints: %s must be given for %s" (trimAll "@" $mark) $service) $value) $text }}{{ end }}
 {{- end }}

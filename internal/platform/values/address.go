@@ -46,6 +46,11 @@ func address(in Input, c *component.Component) string {
 // afterMySQL7 matches the release series of MySQL since 8.0. Series from 10 to 19 are releases of MariaDB.
 var afterMySQL7 = regexp.MustCompile(`^([89]|[2-9][0-9])\.`)
 
+// tlsVersions are the versions of TLS with which drivers connect to a MariaDB 10 that requires TLS. MariaDB 10 reports the version 5.5.5 to
+// clients. For this version, MySQL's driver before 8.0.28 uses TLS 1.1 and older, which current versions of Java refuse. MariaDB 11 and newer
+// report their own version.
+const tlsVersions = "TLSv1.2,TLSv1.3"
+
 // needsPublicKey reports whether the accounts of a database log in with caching_sha2_password. Without TLS, the server accepts a password
 // of such an account only if the client encrypts it with the server's public key. Drivers request the key only if the URL allows that.
 func needsPublicKey(c *component.Component) bool {

@@ -145,7 +145,7 @@ func TestPublicKey(t *testing.T) {
 	}
 }
 
-// The product's services use TLS if the database requires it.
+// The product's services use TLS if the database requires it. For MariaDB 10, their urls name the versions of TLS.
 func TestTLSOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]any{
@@ -155,6 +155,14 @@ func TestTLSOfTheDatabase(t *testing.T) {
 		v, err := try(t, "{mysql: "+spec+", eureka: {}, proxy: {}}", "proxy")
 		assert.NilError(t, err, spec)
 		assert.Equal(t, v["endpoints"].(map[string]any)["mysql"].(map[string]any)["tls"], want, spec)
+	}
+	for spec, want := range map[string]any{
+		"{serverVersion: '10.11'}": nil, "{serverVersion: '5.7', config: {require_secure_transport: 'ON'}}": nil, "{serverVersion: '8.4', config: {require_secure_transport: 'ON'}}": nil,
+		"{serverVersion: '10.11', config: {require_secure_transport: 'ON'}}": "TLSv1.2,TLSv1.3", "{serverVersion: '11.4', config: {require_secure_transport: 'ON'}}": nil,
+	} {
+		v, err := try(t, "{mysql: "+spec+", eureka: {}, proxy: {}}", "proxy")
+		assert.NilError(t, err, spec)
+		assert.Equal(t, v["endpoints"].(map[string]any)["mysql"].(map[string]any)["tlsVersions"], want, spec)
 	}
 }
 

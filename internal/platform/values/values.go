@@ -173,6 +173,9 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 				found[string(component.MySQL)].(map[string]any)[field] = true
 			}
 		}
+		if requiresTLS(mysql) && strings.HasPrefix(mysql.MySQL.ServerVersion, "10.") {
+			found[string(component.MySQL)].(map[string]any)["tlsVersions"] = tlsVersions
+		}
 	}
 	v["endpoints"] = found
 	v["credentials"] = map[string]any{
