@@ -65,7 +65,7 @@ type ComponentStatus struct {
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// firstReady is the first known time at which mysql was ready. Absent for other components, and until mysql
+	// firstReady is the first known time at which mysql or redis was ready. Absent for other components, and until the component
 	// leaves the phase Running for the first time.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional

@@ -41,7 +41,8 @@ type Standing struct {
 	PauseField       string   // the field that pauses the resource, such as spec.paused
 	Deleting         string   // the effect of a deletion on the data
 	WellReason, Well string   // the reason and the message of a settled database
-	Notes            []string // further sentences after Well
+	Began            string   // the message of the condition BeganEmpty; "" for a database that did not begin again
+	Notes            []string // further sentences after Well and Began
 	Unwell           string   // why a paused database is not settled
 	Step, Doing      string   // the running step, and its message; empty without one
 	Looking          string   // the message before the first observation
@@ -76,9 +77,9 @@ func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string
 	case seen.Failure != nil:
 		return seen.Failure.Reason, Join(paused, seen.Failure.Message)
 	case s.Settled && seen.Paused:
-		return reasonPaused, Join(paused, s.Well)
+		return reasonPaused, Join(paused, s.Well, s.Began)
 	case s.Settled:
-		return s.WellReason, Join(append([]string{s.Well}, s.Notes...)...)
+		return s.WellReason, Join(append([]string{s.Well, s.Began}, s.Notes...)...)
 	case seen.Paused:
 		return reasonPaused, Join(paused, s.Unwell)
 	case s.Step != "":
@@ -127,6 +128,7 @@ func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Se
 	}
 	c.Set(conditionProgressing, progressing, reason, message, idle, idleMessage)
 	c.Set(conditionDegraded, degraded, cause, problem, reasonHealthy, "nothing has failed")
+	c.While(conditionBeganEmpty, s.Began != "", reasonDataLost, s.Began)
 	c.While(conditionReconciling, progressing, reason, message)
 	c.While(conditionStalled, stalled, cause, problem)
 }

@@ -107,8 +107,8 @@ func Join(texts ...string) string {
 	return strings.Join(given, "; ")
 }
 
-// Summarize adds three things to a summary: the conditions of a status, the running step, and the problem. The problem
-// is the message of the condition named degraded.
+// Summarize adds four things to a summary: the conditions of a status, the running step, the problem, and the warning of the condition
+// BeganEmpty. The problem is the message of the condition named degraded.
 func Summarize(summary *reconcile.Summary, conditions []metav1.Condition, degraded, step, message string) {
 	summary.Conditions = conditions
 	if step != "" {
@@ -116,5 +116,8 @@ func Summarize(summary *reconcile.Summary, conditions []metav1.Condition, degrad
 	}
 	if d := meta.FindStatusCondition(conditions, degraded); d != nil && d.Status == metav1.ConditionTrue {
 		summary.Problem, summary.ProblemReason, summary.ProblemField = d.Message, d.Reason, "status.conditions"
+	}
+	if began := meta.FindStatusCondition(conditions, conditionBeganEmpty); began != nil {
+		summary.Warnings = append(summary.Warnings, reconcile.Warning{Reason: began.Reason, Field: "status.conditions", Text: began.Message})
 	}
 }

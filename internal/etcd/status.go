@@ -35,6 +35,9 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 	}
 	s.Phase = v.phase(s.Phase)
 	standing := v.standing(s.Phase)
+	standing.Began = database.Beginning{
+		Subject: etcdv1.Kind + " " + ec.Name, Serves: standing.Settled && !v.parked(), Forms: v.forms(), FirstReady: &s.FirstReady, Conditions: s.Conditions,
+	}.Judge()
 	s.Step = standing.Step
 	s.Reason, s.Message = database.Explain(standing, seen)
 	v.conditions(s, standing, now)
@@ -46,6 +49,15 @@ type view struct {
 	seen     reconcile.Seen[Observation]
 	observed Observation
 	model    membership.Model
+}
+
+// forms reports whether the agents of all pods report empty volumes, and form a new cluster without a backup. A recovery from Empty is the
+// user's consent.
+func (v *view) forms() bool {
+	silent := func(p membership.Pod) bool { return p.Report == nil }
+	pods := v.observed.View.Pods
+	return v.model.Verdict == membership.Fresh && len(pods) > 0 && !slices.ContainsFunc(pods, silent) && v.observed.View.Record.Tokens == "" &&
+		v.ec.Spec.RestoreFrom == nil && !v.seen.Paused
 }
 
 // count sets the numbers and the members of a status.

@@ -16,7 +16,7 @@ import (
 )
 
 // BeganEmpty is a part of the note on a database that began again on an empty volume.
-const BeganEmpty = " began empty: it was created after the database was ready ("
+const BeganEmpty = " began empty: it was "
 
 // RunFailed is a part of the note on a cron job whose last run failed.
 const RunFailed = "did not succeed"

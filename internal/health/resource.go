@@ -68,6 +68,10 @@ func (s *State) addCustom(object *unstructured.Unstructured) {
 			reason, message = "NotReady", "it is not ready"
 		}
 		say(s.hint, reason, message)
+		return
+	}
+	if is, _, message := conditionOf(object, "BeganEmpty"); is {
+		s.Note = message
 	}
 }
 

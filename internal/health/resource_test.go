@@ -23,6 +23,7 @@ func TestCustomResource(t *testing.T) {
 		object        string
 		settled       bool
 		problem, hint string
+		note          string
 		ready         int32
 		desired       int64 // 0 means spec.replicas
 	}{
@@ -31,6 +32,12 @@ metadata: {name: cache, generation: 2}
 spec: {replicas: 6}
 status: {observedGeneration: 2, ready: 6/6, conditions: [{type: Ready, status: "True", reason: AllServed, observedGeneration: 2}]}`,
 			settled: true, ready: 6},
+		"ready, and began again on empty volumes": {object: `
+metadata: {name: cache, generation: 2}
+spec: {replicas: 6}
+status: {observedGeneration: 2, ready: 6/6, conditions: [
+  {type: Ready, status: "True", reason: AllServed}, {type: BeganEmpty, status: "True", reason: DataLost, message: RedisCluster cache began empty}]}`,
+			settled: true, ready: 6, note: "RedisCluster cache began empty"},
 		"more pods than spec.replicas": {object: `
 metadata: {name: cache, generation: 2}
 spec: {replicas: 4}
@@ -83,6 +90,7 @@ status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`, h
 		assert.Equal(t, state.Settled, test.settled, name)
 		assert.Equal(t, state.Problem, test.problem, name)
 		assert.Equal(t, state.Hint, test.hint, name)
+		assert.Equal(t, state.Note, test.note, name)
 		assert.Equal(t, state.Ready, test.ready, name)
 		desired, _, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		assert.NilError(t, err)

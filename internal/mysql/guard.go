@@ -116,7 +116,7 @@ func (d *Database) Younger() string {
 	if before == "" || !d.HasVolume {
 		return ""
 	}
-	return fmt.Sprintf("PersistentVolumeClaim %s"+health.BeganEmpty+"%s); restore a backup, or accept the loss: remove key %s from ConfigMap %s",
+	return fmt.Sprintf("PersistentVolumeClaim %s"+health.BeganEmpty+"created after the database was ready (%s); restore a backup, or accept the loss: remove key %s from ConfigMap %s",
 		ClaimName(d.Name), before, keyReadyBefore, RecordName(d.Name))
 }
 

@@ -56,6 +56,9 @@ const (
 	// AnnotationCredentials on a claim names the Secret with the passwords of the claim's database, if the claim's name implies another
 	// Secret.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
+	// AnnotationReadyBefore on a RedisCluster of a DataService is the time at which a former RedisCluster of the same component was ready. The
+	// operator writes it if the data is deleted with the RedisCluster (retention Delete).
+	AnnotationReadyBefore = "d3os-product.com.d3os/ready-before"
 	// AnnotationContents on a workload contains the digests of the users' Secrets and ConfigMaps that its pods use.
 	// The pods lack the annotation, so no pod restarts when the operator first reads a Secret or ConfigMap.
 	AnnotationContents = "d3os-product.com.d3os/contents"

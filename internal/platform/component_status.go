@@ -14,6 +14,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/halt"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/platform/component"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -153,11 +154,15 @@ func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	return what + strings.Join(names, ", ")
 }
 
-// firstReady returns the first known time at which the database was ready, or nil. The operator stores this time in the
-// status when the database leaves the phase Running.
+// withFirstReady are the components whose first readiness is stored.
+var withFirstReady = []string{mysql.Component, string(component.Redis)}
+
+// firstReady returns the first known time at which mysql with one server, or a redis in the cluster, was ready. It returns nil for other
+// components. The operator stores this time in the status when the component leaves the phase Running.
 func firstReady(known *dsv1.ComponentStatus) *metav1.Time {
+	isManaged, isServer := known.Kind == managed, known.Kind == string(component.StatefulSet) || known.Kind == string(component.Deployment)
 	switch {
-	case known.Kind != string(component.StatefulSet) && known.Kind != string(component.Deployment):
+	case isManaged && known.Name != string(component.Redis), !isManaged && !isServer:
 		return nil
 	case known.FirstReady != nil:
 		return known.FirstReady

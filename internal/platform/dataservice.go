@@ -168,6 +168,11 @@ func (k *Kind) parts(ds *dsv1.DataService, graph *component.Graph, planned *plan
 	for i := range planned.Components {
 		c := &planned.Components[i]
 		parts[i] = part(ds, graph, c)
+		if c.Redis != nil {
+			if err := markReadyBefore(ds, &parts[i], in); err != nil {
+				return nil, err
+			}
+		}
 		if c.MongoDB != nil && c.Kind == component.Managed {
 			parts[i].Confirm = k.confirmMongoDB(ds, c, secrets, in)
 		}

@@ -4,12 +4,66 @@
 package platform
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/reconcile"
 )
+
+// markReadyBefore annotates a RedisCluster that does not exist, although the component was ready before, with the time of that readiness. If
+// the data was deleted with the former RedisCluster, the new one reports that it began empty. A RedisCluster that exists keeps its
+// annotation. Objects are shared, so markReadyBefore copies them.
+func markReadyBefore(ds *dsv1.DataService, part *reconcile.Part, in reconcile.Inputs) error {
+	for i, o := range part.Objects {
+		if !object.IsResource(o) || !takesItsData(o) {
+			continue
+		}
+		live, err := in.Lookup(o.GetKind(), o.GetName())
+		if missing := (*apply.NotServedError)(nil); errors.As(err, &missing) {
+			return nil // the component reports this error when its objects are applied
+		}
+		if err != nil {
+			return err
+		}
+		before := readinessOf(ds, part.Name)
+		if live != nil {
+			before = live.GetAnnotations()[object.AnnotationReadyBefore]
+		}
+		if before == "" {
+			continue
+		}
+		marked := object.Unfinished(o)
+		annotations := marked.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[object.AnnotationReadyBefore] = before
+		marked.SetAnnotations(annotations)
+		if _, err := object.Finish(marked, plan.OwnerOf(ds)); err != nil {
+			return err
+		}
+		part.Objects = append(part.Objects[:i:i], append([]*unstructured.Unstructured{marked}, part.Objects[i+1:]...)...)
+	}
+	return nil
+}
+
+// readinessOf returns the text of the first known readiness of a component, or "".
+func readinessOf(ds *dsv1.DataService, name string) string {
+	for i := range ds.Status.Components {
+		known := &ds.Status.Components[i]
+		if since := firstReady(known); known.Name == name && since != nil {
+			return since.UTC().Format(time.RFC3339)
+		}
+	}
+	return ""
+}
 
 // takesItsData reports whether the data of a resource is deleted with the resource. The data of an EtcdCluster or a
 // MySQLCluster stays.

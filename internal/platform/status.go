@@ -103,7 +103,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 		if after.Phase != before.Phase {
 			after.LastTransitionTime = &now
 		}
-		if after.FirstReady = before.FirstReady; c.Name == mysql.Component && after.Phase != before.Phase {
+		if after.FirstReady = before.FirstReady; slices.Contains(withFirstReady, c.Name) && after.Phase != before.Phase {
 			after.FirstReady = firstReady(before)
 		}
 		next = append(next, after)
@@ -215,15 +215,15 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	return Arrows(next.Components)
 }
 
-// needsAction reports whether the message of a running component is about a claim, an autoscaler, or an Ingress or HTTPRoute that no
-// controller serves. `kubectl dataservice why` reports the same messages.
+// needsAction reports whether the message of a running component is about a claim, an autoscaler, an Ingress or HTTPRoute that no
+// controller serves, or a database that began empty. `kubectl dataservice why` reports the same messages.
 func needsAction(message string) bool {
 	for _, kind := range []string{"PersistentVolumeClaim ", "HorizontalPodAutoscaler ", "HTTPRoute "} {
 		if strings.HasPrefix(message, kind) {
 			return true
 		}
 	}
-	return strings.HasPrefix(message, "Ingress ") && strings.Contains(message, ": "+health.ReasonNoIngressClass+": ")
+	return strings.HasPrefix(message, "Ingress ") && strings.Contains(message, ": "+health.ReasonNoIngressClass+": ") || strings.Contains(message, health.BeganEmpty)
 }
 
 // problems names the first unhealthy component, and the number of further unhealthy components.

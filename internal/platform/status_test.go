@@ -310,7 +310,12 @@ func TestFirstReady(t *testing.T) {
 		"fails again":                {was(dsv1.PhaseRunning, 1, &later, &first), seen("mysql", "StatefulSet", starting), &first},
 		"had no pod":                 {was(dsv1.PhaseRunning, 0, &first, nil), seen("mysql", "StatefulSet", starting), nil},
 		"an older operator wrote it": {was(dsv1.PhaseRunning, 1, nil, nil), seen("mysql", "StatefulSet", starting), nil},
-		"another component":          {was(dsv1.PhaseRunning, 1, &first, nil), seen("eureka", "StatefulSet", starting), nil},
+		"a redis fails": {func() dsv1.ComponentStatus {
+			c := was(dsv1.PhaseRunning, 6, &first, nil)
+			c.Kind = managed
+			return c
+		}(), seen("redis", managed, starting), &first},
+		"another component": {was(dsv1.PhaseRunning, 1, &first, nil), seen("eureka", "StatefulSet", starting), nil},
 		"was a third party": {func() dsv1.ComponentStatus {
 			c := was(dsv1.PhaseRunning, 1, &first, nil)
 			c.Kind = thirdParty

@@ -105,7 +105,8 @@ type Pace struct {
 
 // Inputs are the inputs of a plan other than the resource.
 type Inputs struct {
-	// Lookup returns the resource's object of a kind in object.Kinds by its name, or nil. Retained objects are included.
+	// Lookup returns the resource's object of a kind in object.Kinds or object.Resources by its name, or nil. Retained objects are included.
+	// The error is an apply.NotServedError if the API server does not serve the kind.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
 	// LookupAny returns an object of a kind in object.Kinds by its name from the cache, regardless of its owner, or nil.
 	LookupAny func(kind, name string) (*unstructured.Unstructured, error)

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Lookup returns the owner's object of a kind in object.Kinds by its name from the cache, or nil. Retained objects are included.
+// Lookup returns the owner's object of a kind in object.Kinds or object.Resources by its name from the cache, or nil. Retained objects are included.
 func (e *Engine) Lookup(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
 	live, err := e.LookupAny(ctx, owner, kind, name)
 	if live == nil || err != nil || !owner.Names(live) {
@@ -71,11 +71,12 @@ func (e *Engine) List(ctx context.Context, owner object.Owner, kind string) ([]*
 }
 
 func named(owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
-	i := slices.IndexFunc(object.Kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+	kinds := slices.Concat(object.Kinds, object.Resources)
+	i := slices.IndexFunc(kinds, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
 	if i < 0 {
 		return nil, fmt.Errorf("look up %s %s: the operator creates no object of this kind", kind, name)
 	}
-	wanted := object.Empty(object.Kinds[i])
+	wanted := object.Empty(kinds[i])
 	wanted.SetName(name)
 	wanted.SetNamespace(owner.Namespace)
 	return wanted, nil

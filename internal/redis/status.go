@@ -6,11 +6,14 @@ package redis
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -25,6 +28,9 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[Observation]
 	s.ObservedGeneration = seen.Generation
 	s.Selector = database.Selector(reconcile.OwnerOf(k, rc), part)
 	v.wasServed = s.Slots == redisv1.Slots
+	if s.Phase == "" {
+		s.FirstReady = readyBefore(rc)
+	}
 	if seen.Observed != nil {
 		v.count(s, now)
 		s.Verdict = string(v.decided.Model.Verdict)
@@ -33,6 +39,9 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[Observation]
 	s.Notes = append(notes(&rc.Spec), v.kept()...)
 	s.Step, _ = v.doing()
 	standing := v.standing(s)
+	standing.Began = database.Beginning{
+		Subject: redisv1.Kind + " " + rc.Name, Serves: standing.Settled && !v.parked(), Forms: v.forms(), FirstReady: &s.FirstReady, Conditions: s.Conditions,
+	}.Judge()
 	s.Reason, s.Message = v.explain(standing)
 	v.conditions(s, standing, now)
 }
@@ -45,6 +54,20 @@ type view struct {
 	decided  topology.Decision
 	// wasServed reports whether all slots were served when the status was last written.
 	wasServed bool
+}
+
+// readyBefore returns the time in the annotation of a DataService whose former RedisCluster was ready, or nil.
+func readyBefore(rc *redisv1.RedisCluster) *metav1.Time {
+	at, err := time.Parse(time.RFC3339, rc.Annotations[object.AnnotationReadyBefore])
+	if err != nil {
+		return nil
+	}
+	return ptr.To(metav1.NewTime(at))
+}
+
+// forms reports whether all pods are empty and form a new cluster, without a backup.
+func (v *view) forms() bool {
+	return v.decided.Model.Verdict == topology.Fresh && v.rc.Spec.RestoreFrom == nil && !v.seen.Paused
 }
 
 // phase returns the phase of the cluster.

@@ -37,6 +37,7 @@ func TestCompat(t *testing.T) {
 		t.Errorf("the operator has no right to CronTabs, and sent %s", r)
 	}
 	e.must("apply", "-k", "config/compat")
+	t.Run("samples", testSamples)
 	t.Run("seeds", testSeeds)
 	t.Run("scale", testScale)
 	t.Run("crontab", testCronTab)

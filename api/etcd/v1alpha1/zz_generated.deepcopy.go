@@ -198,6 +198,10 @@ func (in *EtcdClusterStatus) DeepCopyInto(out *EtcdClusterStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.FirstReady != nil {
+		in, out := &in.FirstReady, &out.FirstReady
+		*out = (*in).DeepCopy()
+	}
 	if in.Backup != nil {
 		in, out := &in.Backup, &out.Backup
 		*out = new(backupv1alpha1.ClusterBackupStatus)

@@ -59,6 +59,9 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while a part of the database does not work.
 	ConditionDegraded = "Degraded"
+	// ConditionBeganEmpty is present, and True, after the database was formed again on empty volumes although it was ready before.
+	// A user accepts the loss by removing status.firstReady.
+	ConditionBeganEmpty = "BeganEmpty"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
@@ -197,13 +200,19 @@ type MySQLClusterStatus struct {
 	// +optional
 	Notes []string `json:"notes,omitempty"`
 
+	// firstReady is the first known time at which the database was ready. Absent until the database stops being ready.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	FirstReady *metav1.Time `json:"firstReady,omitempty"`
+
 	// backup describes the backups. Only present where spec.backup is declared.
 	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T15:04:05Z", lastID: 20260102T150405Z-0a1b2c3d}`
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
 
 	// conditions are Ready, Available, Redundant, Progressing and Degraded. BackupHealthy is present with spec.backup, and
-	// Recoverable with spec.backup.pointInTime. Quarantined, Reconciling and Stalled are present only while true.
+	// Recoverable with spec.backup.pointInTime. Quarantined, BeganEmpty, Reconciling and Stalled are present only
+	// while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllFollow}]`
 	// +listType=map
 	// +listMapKey=type

@@ -289,6 +289,10 @@ func (in *MySQLClusterStatus) DeepCopyInto(out *MySQLClusterStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.FirstReady != nil {
+		in, out := &in.FirstReady, &out.FirstReady
+		*out = (*in).DeepCopy()
+	}
 	if in.Backup != nil {
 		in, out := &in.Backup, &out.Backup
 		*out = new(BackupStatus)

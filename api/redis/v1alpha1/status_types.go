@@ -47,6 +47,9 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while a part of the cluster does not work.
 	ConditionDegraded = "Degraded"
+	// ConditionBeganEmpty is present, and True, after the cluster was formed again on empty volumes although it was ready before.
+	// A user accepts the loss by removing status.firstReady.
+	ConditionBeganEmpty = "BeganEmpty"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
@@ -153,13 +156,18 @@ type RedisClusterStatus struct {
 	// +optional
 	Notes []string `json:"notes,omitempty"`
 
+	// firstReady is the first known time at which the cluster was ready. Absent until the cluster stops being ready.
+	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
+	// +optional
+	FirstReady *metav1.Time `json:"firstReady,omitempty"`
+
 	// backup describes the backups. Only present where spec.backup is declared.
 	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T15:04:05Z", lastID: 20260102T150405Z-0a1b2c3d}`
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Progressing and Degraded. BackupHealthy is present with spec.backup. Reconciling, Stalled, SpecIgnored and
-	// Colocated are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
+	// conditions are Ready, Progressing and Degraded. BackupHealthy is present with spec.backup. BeganEmpty, Reconciling, Stalled,
+	// SpecIgnored and Colocated are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	// +listType=atomic

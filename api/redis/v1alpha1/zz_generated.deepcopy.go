@@ -356,6 +356,10 @@ func (in *RedisClusterStatus) DeepCopyInto(out *RedisClusterStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.FirstReady != nil {
+		in, out := &in.FirstReady, &out.FirstReady
+		*out = (*in).DeepCopy()
+	}
 	if in.Backup != nil {
 		in, out := &in.Backup, &out.Backup
 		*out = new(backupv1alpha1.ClusterBackupStatus)

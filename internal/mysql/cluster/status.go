@@ -39,6 +39,9 @@ func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation]
 	s.ReadEndpoint = fmt.Sprintf("%s-read.%s.svc:3306", mc.Name, mc.Namespace)
 	s.Step, _ = v.doing()
 	standing := v.standing(s.Phase)
+	standing.Began = database.Beginning{
+		Subject: mysqlv1.Kind + " " + mc.Name, Serves: standing.Settled && !v.parked(), Forms: v.forms(), FirstReady: &s.FirstReady, Conditions: s.Conditions,
+	}.Judge()
 	s.Reason, s.Message = database.Explain(standing, seen)
 	if metav1.GetControllerOf(mc) != nil {
 		s.Message = inPlatform.Replace(s.Message)
@@ -81,6 +84,12 @@ type view struct {
 	now      metav1.Time
 	observed Observation
 	decided  replication.Decision
+}
+
+// forms reports whether all volumes are empty, and member 0 creates a new database without a backup.
+func (v *view) forms() bool {
+	step := v.decided.Step
+	return v.decided.Model.State == replication.StateFresh && step != nil && step.Ticket == replication.SeedTicket && v.mc.Spec.RestoreFrom == nil && !v.seen.Paused
 }
 
 // failover records a change of the primary that was not planned. Once the new primary serves, failover adds the time

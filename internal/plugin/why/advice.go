@@ -36,6 +36,7 @@ var actions = map[string]string{
 	health.ReasonVolumeFull:         "remove the obstacle that the message names, or delete data: docs/mysql.md, Storage that grows by itself; the server then starts by itself",
 	dsv1.ReasonNewerOperator:        "run that version of the operator or a newer one; docs/operations.md describes how to go back on purpose",
 	dsv1.ReasonDataLost:             database,
+	reasonBeganEmpty:                "stop the services that write, and restore a backup; or accept the loss: docs/operations.md, A cluster that began empty",
 	dsv1.ReasonVolumeReplaced:       database,
 	dsv1.ReasonNotPrepared:          "set `mysql.name` back, or create a DataRestore with the new name as `databaseName`; docs/backup.md describes how",
 	dsv1.ReasonNotRetained:          "set `mysql.storage.retention` to Retain, or `mysql.name` back",

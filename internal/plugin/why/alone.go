@@ -37,7 +37,7 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	c := dsv1.ComponentStatus{Name: of.GetName(), Kind: managed, Phase: dsv1.PhaseUpdating, Ready: state.Ready, Desired: state.Desired, Message: state.Hint}
 	switch {
 	case state.Settled:
-		c.Phase = dsv1.PhaseRunning
+		c.Phase, c.Message = dsv1.PhaseRunning, state.Note
 	case isHeld(of, state.HintCulprit.Reason):
 		c.Phase, c.Message = dsv1.PhaseDegraded, state.Hint
 		c.Culprit = &dsv1.Culprit{Kind: state.HintCulprit.Kind, Name: state.HintCulprit.Name, Reason: state.HintCulprit.Reason}

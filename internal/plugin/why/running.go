@@ -106,6 +106,9 @@ func (f *Facts) unbound(claim string) (reason, message string) {
 // reasonNoMetrics selects the advice for an autoscaler that cannot set the number of pods, whatever its own reason is.
 const reasonNoMetrics = "NoMetrics"
 
+// reasonBeganEmpty selects the advice for a cluster that was formed again on empty volumes.
+const reasonBeganEmpty = "BeganEmpty"
+
 // reasonHeld is the reason of a cron job's pod if the first container of the job's template has ended while another container still runs.
 const reasonHeld = "Held"
 
@@ -162,8 +165,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains the message of a running component if the message names a claim, an autoscaler, an Ingress or an HTTPRoute with a problem. For
-// other messages, which are only advice, it returns nil.
+// note explains the message of a running component if the message names a claim, a cluster, an autoscaler, an Ingress or an HTTPRoute with a
+// problem. For other messages, which are only advice, it returns nil.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
@@ -181,6 +184,10 @@ func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 				reason = health.ReasonVolumeFull
 			}
 			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reason)}
+		case "RedisCluster", "EtcdCluster", "MySQLCluster":
+			if strings.Contains(one.Message, health.BeganEmpty) {
+				return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reasonBeganEmpty)}
+			}
 		case "HorizontalPodAutoscaler":
 			d := &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reasonNoMetrics)}
 			if strings.Contains(one.Message, ": "+health.ReasonTooManyReplicas+": ") {

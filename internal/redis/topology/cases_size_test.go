@@ -141,7 +141,9 @@ func TestParking(t *testing.T) {
 		row("the record is lost, and no server runs", Unknown, "", "Record", "before the cluster is formed", parking, lost(time.Hour, six...), func(s *scene) { s.record = Record{} }),
 		row("the record lacks a server that does not answer", SlotsLost, "", "Wait", "a-0-0: connection refused: it may be unable to write", parking, lost(time.Hour, "a-0-0", "a-0-1"), runs("a-0-0"),
 			func(s *scene) { delete(s.record.Nodes, "a-0-0"); delete(s.record.Nodes, "a-0-1") }),
-		row("the volume of the only pod is gone", Unknown, "", "Record", "record a-0-0 as members", single, renewed("a-0-0")),
+		row("the volume of the only pod is gone", SlotsLost, "", "Wait", `annotate accept-data-loss: "0-16383"`, single, renewed("a-0-0")),
+		row("the volume of the only pod is gone, and the loss is accepted", SlotsLost, "", "Record", "record a-0-0 as members", single, renewed("a-0-0"), consent("0-16383")),
+		row("all volumes are gone: the pods stop, so that the former volumes can be put back", SlotsLost, "", "Record", "all pods stop", parking, allRenewed),
 		row("the new node of the only pod is a member", SlotsLost, "", "SetEpoch", "0-16383 have no owner: annotate accept-data-loss", single, renewed("a-0-0"), func(s *scene) { s.record.Nodes["a-0-0"] = s.node("a-0-0").ID }),
 		row("empty pods that never were a cluster", Fresh, "", "Record", "before the cluster is formed", parking, unformed),
 	})

@@ -128,6 +128,8 @@ func TestLostMasters(t *testing.T) {
 		row("the majority is lost for long", MajorityLost, "", "Failover TAKEOVER a-1-1", "without a vote", lost(time.Minute, "a-1-0", "a-2-0")),
 		row("the majority is cut off and may serve", MajorityLost, "", "Wait", "only when the container of the lost master does not run", lost(time.Hour, "a-1-0", "a-2-0"), runs("a-2-0")),
 		row("nothing is reached", Unknown, PhaseFailed, "Wait", "no pod could be reached", each(func(n *Node) { n.Reached = false })),
+		row("all volumes are lost", SlotsLost, PhaseFailed, "Wait", `no pod has the data of the recorded cluster: put the former volumes back`, allRenewed),
+		row("all volumes are lost, and a pod is not reached", Unknown, PhaseFailed, "Wait", "no pod could be reached: a-1-0", allRenewed, lost(time.Hour, "a-1-0")),
 	})
 }
 
@@ -138,6 +140,10 @@ func TestConsent(t *testing.T) {
 	drops := func(s *scene) { delete(s.record.Nodes, "a-1-0") }
 	twice := func(n *Node) { n.self().Owned = n.self().Owned.Union(SlotSet{{100, 100}}) }
 	holdAll(t, []expectation{
+		row("consent after the loss of all volumes", SlotsLost, "", "Record", "as members", allRenewed, consent("0-16383")),
+		row("consent to a part after the loss of all volumes", SlotsLost, "", "Record", "slots 0-5460 was accepted", allRenewed, consent("0-5460")),
+		row("consent to the other part after the loss of all volumes", SlotsLost, "", "Record", "as members", allRenewed, consent("5461-16383"), func(s *scene) { s.record.Accepted = SlotSet{{0, 5460}} }),
+		row("consent that was used before the loss of all volumes", SlotsLost, "", "Wait", `accept-data-loss: "0-16383"`, allRenewed, consent("0-16383"), used("0-16383")),
 		row("consent by id", SlotsLost, "", "Record", "slots 5461-10921 was accepted", shard, consent(idOf("a-1-0"))),
 		row("consent by slots", SlotsLost, "", "Record", "slots 5461-10921 was accepted", shard, consent("5000-11000")),
 		row("consent by some of the slots", SlotsLost, "", "Wait", "", shard, consent("5461-6000")),

@@ -64,6 +64,9 @@ func (c *cluster) joinable(n *Node) bool {
 
 // join records new nodes before they meet the cluster, and members that the record lacks.
 func (c *cluster) join() []Step {
+	if c.isLostWhole() {
+		return nil
+	}
 	record := c.copyRecord()
 	var pods []string
 	for _, n := range c.nodes {

@@ -74,6 +74,26 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 	return steps
 }
 
+// isEmptied reports whether every wanted pod was reached, and is an empty node that the record does not contain.
+func (c *cluster) isEmptied() bool {
+	return len(c.nodes) > 0 && !slices.ContainsFunc(c.nodes, func(n *Node) bool { return c.wants(n) && (!n.Reached || !c.joinable(n)) })
+}
+
+// isLostWhole reports whether no recorded node was reached, and the user has not accepted the loss of all slots. Until then, the record keeps
+// its nodes: if the former volumes return, their nodes are members again.
+func (c *cluster) isLostWhole() bool {
+	if len(c.members) > 0 || !c.record.Formed {
+		return false
+	}
+	accepted := c.record.Accepted
+	for _, value := range c.wanted.Consent {
+		if set, err := ParseSlotSet(value); err == nil && c.isFresh(value) {
+			accepted = accepted.Union(set)
+		}
+	}
+	return len(AllSlots().Minus(accepted)) > 0
+}
+
 // usedConsents marks a consent as used if it names a member whose data is not in doubt, so that the consent covers no later loss.
 func (c *cluster) usedConsents() []Step {
 	record := c.copyRecord()

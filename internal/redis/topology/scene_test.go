@@ -233,6 +233,13 @@ func renewed(pods ...string) edit {
 	}
 }
 
+// allRenewed replaces every node by an empty one: all claims were deleted.
+func allRenewed(s *scene) {
+	for i := range s.nodes {
+		s.renew(s.nodes[i].Pod)
+	}
+}
+
 func outdated(pods ...string) edit { return onAll(pods, func(n *Node) { n.Outdated = true }) }
 func unlinked(pod string) edit     { return on(pod, func(n *Node) { n.Replication.LinkUp = false }) }
 func syncing(pod string) edit      { return on(pod, func(n *Node) { n.Replication.Syncing = true }) }

@@ -114,6 +114,10 @@ func (c *cluster) verdict(served SlotSet) (Verdict, string) {
 	if len(c.members) == 0 && c.isStopped() {
 		return Returning, "no pod runs: " + c.problems()
 	}
+	if len(c.members) == 0 && c.isEmptied() {
+		return SlotsLost, fmt.Sprintf("no pod has the data of the recorded cluster: put the former volumes back, restore a backup into a new cluster, "+
+			"or annotate accept-data-loss: %q to have all slots served again, without data", AllSlots())
+	}
 	if len(c.members) == 0 {
 		return Unknown, "no pod could be reached: " + c.problems()
 	}

@@ -40,7 +40,7 @@ type ComponentStatusApplyConfiguration struct {
 	// lastTransitionTime is the time of the last change of phase. Empty if an operator older than 0.3.0 wrote the
 	// phase.
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// firstReady is the first known time at which mysql was ready. Absent for other components, and until mysql
+	// firstReady is the first known time at which mysql or redis was ready. Absent for other components, and until the component
 	// leaves the phase Running for the first time.
 	FirstReady *metav1.Time `json:"firstReady,omitempty"`
 }

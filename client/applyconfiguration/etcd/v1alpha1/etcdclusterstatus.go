@@ -8,7 +8,8 @@ package v1alpha1
 import (
 	etcdv1alpha1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	backupv1alpha1 "d3os.com/d3os-operator/client/applyconfiguration/backup/v1alpha1"
-	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // EtcdClusterStatusApplyConfiguration represents a declarative configuration of the EtcdClusterStatus type for use
@@ -52,11 +53,13 @@ type EtcdClusterStatusApplyConfiguration struct {
 	Verdict *string `json:"verdict,omitempty"`
 	// notes are further facts for the user, such as that the spec has an even number of members.
 	Notes []string `json:"notes,omitempty"`
+	// firstReady is the first known time at which the cluster was ready. Absent until the cluster stops being ready.
+	FirstReady *v1.Time `json:"firstReady,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Available, Progressing and Degraded. BackupHealthy is present with spec.backup. Reconciling
-	// and Stalled are present only while true.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// conditions are Ready, Available, Progressing and Degraded. BackupHealthy is present with spec.backup. BeganEmpty,
+	// Reconciling and Stalled are present only while true.
+	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// members are the members in etcd's own list, and pods that will become members.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`
 }
@@ -197,6 +200,14 @@ func (b *EtcdClusterStatusApplyConfiguration) WithNotes(values ...string) *EtcdC
 	return b
 }
 
+// WithFirstReady sets the FirstReady field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FirstReady field is set to the value of the last call.
+func (b *EtcdClusterStatusApplyConfiguration) WithFirstReady(value v1.Time) *EtcdClusterStatusApplyConfiguration {
+	b.FirstReady = &value
+	return b
+}
+
 // WithBackup sets the Backup field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Backup field is set to the value of the last call.
@@ -208,7 +219,7 @@ func (b *EtcdClusterStatusApplyConfiguration) WithBackup(value *backupv1alpha1.C
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *EtcdClusterStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *EtcdClusterStatusApplyConfiguration {
+func (b *EtcdClusterStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *EtcdClusterStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")

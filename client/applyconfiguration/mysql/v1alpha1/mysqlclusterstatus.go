@@ -7,7 +7,8 @@ package v1alpha1
 
 import (
 	mysqlv1alpha1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
-	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // MySQLClusterStatusApplyConfiguration represents a declarative configuration of the MySQLClusterStatus type for use
@@ -58,11 +59,14 @@ type MySQLClusterStatusApplyConfiguration struct {
 	LastFailover *FailoverStatusApplyConfiguration `json:"lastFailover,omitempty"`
 	// notes are further facts for the user, such as that a volume has data of another member.
 	Notes []string `json:"notes,omitempty"`
+	// firstReady is the first known time at which the database was ready. Absent until the database stops being ready.
+	FirstReady *v1.Time `json:"firstReady,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *BackupStatusApplyConfiguration `json:"backup,omitempty"`
 	// conditions are Ready, Available, Redundant, Progressing and Degraded. BackupHealthy is present with spec.backup, and
-	// Recoverable with spec.backup.pointInTime. Quarantined, Reconciling and Stalled are present only while true.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// Recoverable with spec.backup.pointInTime. Quarantined, BeganEmpty, Reconciling and Stalled are present only
+	// while true.
+	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// members are the pods, by ordinal.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`
 }
@@ -229,6 +233,14 @@ func (b *MySQLClusterStatusApplyConfiguration) WithNotes(values ...string) *MySQ
 	return b
 }
 
+// WithFirstReady sets the FirstReady field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FirstReady field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithFirstReady(value v1.Time) *MySQLClusterStatusApplyConfiguration {
+	b.FirstReady = &value
+	return b
+}
+
 // WithBackup sets the Backup field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Backup field is set to the value of the last call.
@@ -240,7 +252,7 @@ func (b *MySQLClusterStatusApplyConfiguration) WithBackup(value *BackupStatusApp
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *MySQLClusterStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
+func (b *MySQLClusterStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")

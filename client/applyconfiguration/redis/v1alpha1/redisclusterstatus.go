@@ -8,7 +8,8 @@ package v1alpha1
 import (
 	redisv1alpha1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	backupv1alpha1 "d3os.com/d3os-operator/client/applyconfiguration/backup/v1alpha1"
-	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // RedisClusterStatusApplyConfiguration represents a declarative configuration of the RedisClusterStatus type for use
@@ -42,11 +43,13 @@ type RedisClusterStatusApplyConfiguration struct {
 	Verdict *string `json:"verdict,omitempty"`
 	// notes are further facts for the user, such as that shards have no replica.
 	Notes []string `json:"notes,omitempty"`
+	// firstReady is the first known time at which the cluster was ready. Absent until the cluster stops being ready.
+	FirstReady *v1.Time `json:"firstReady,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Progressing and Degraded. BackupHealthy is present with spec.backup. Reconciling, Stalled, SpecIgnored and
-	// Colocated are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// conditions are Ready, Progressing and Degraded. BackupHealthy is present with spec.backup. BeganEmpty, Reconciling, Stalled,
+	// SpecIgnored and Colocated are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
+	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// instances are the pods and the roles of their servers, by name.
 	Instances []InstanceApplyConfiguration `json:"instances,omitempty"`
 }
@@ -155,6 +158,14 @@ func (b *RedisClusterStatusApplyConfiguration) WithNotes(values ...string) *Redi
 	return b
 }
 
+// WithFirstReady sets the FirstReady field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FirstReady field is set to the value of the last call.
+func (b *RedisClusterStatusApplyConfiguration) WithFirstReady(value v1.Time) *RedisClusterStatusApplyConfiguration {
+	b.FirstReady = &value
+	return b
+}
+
 // WithBackup sets the Backup field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Backup field is set to the value of the last call.
@@ -166,7 +177,7 @@ func (b *RedisClusterStatusApplyConfiguration) WithBackup(value *backupv1alpha1.
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *RedisClusterStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *RedisClusterStatusApplyConfiguration {
+func (b *RedisClusterStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *RedisClusterStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
