@@ -72,7 +72,8 @@ func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstr
 // Objects are objects by kind and name.
 type Objects = map[string]*unstructured.Unstructured
 
-// Objects returns the operators' objects from the API server. It omits spec.replicas if the operator does not set it: another writer may.
+// Objects returns the operators' objects from the API server. It omits spec.replicas if another writer may set it, or if it has the default 1:
+// the operator does not write an object only to give up the default.
 func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 	found := Objects{}
 	for _, gvk := range object.Kinds {
@@ -86,7 +87,7 @@ func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 		}
 	}
 	for _, obj := range found {
-		if !setsReplicas(obj) {
+		if pods, _, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); pods == 1 || !setsReplicas(obj) {
 			unstructured.RemoveNestedField(obj.Object, "spec", "replicas")
 		}
 	}
@@ -128,7 +129,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			client.FieldOwner(apply.FieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
 			return err
 		}
-		if _, ours, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); !ours {
+		if pods, ours, _ := unstructured.NestedInt64(planned.Object, "spec", "replicas"); pods == 1 || !ours {
 			unstructured.RemoveNestedField(applied.Object, "spec", "replicas")
 		}
 		if was, is := exactly(objects[id]), exactly(applied); was != is {
