@@ -111,15 +111,8 @@ func (c *cluster) verdict(served SlotSet) (Verdict, string) {
 	if reason := c.duplicates(); reason != "" {
 		return Inconsistent, reason
 	}
-	if len(c.members) == 0 && c.isStopped() {
-		return Returning, "no pod runs: " + c.problems()
-	}
-	if len(c.members) == 0 && c.isEmptied() {
-		return SlotsLost, fmt.Sprintf("no pod has the data of the recorded cluster: put the former volumes back, restore a backup into a new cluster, "+
-			"or annotate accept-data-loss: %q to have all slots served again, without data", AllSlots())
-	}
 	if len(c.members) == 0 {
-		return Unknown, "no pod could be reached: " + c.problems()
+		return c.verdictWithoutMembers()
 	}
 	if reason := c.contested(); reason != "" {
 		return Inconsistent, reason
@@ -142,6 +135,18 @@ func (c *cluster) verdict(served SlotSet) (Verdict, string) {
 		return Healing, "open slots: " + c.describeOpen()
 	}
 	return Complete, ""
+}
+
+// verdictWithoutMembers returns the verdict of a formed cluster of which no node was reached.
+func (c *cluster) verdictWithoutMembers() (Verdict, string) {
+	switch {
+	case c.isStopped():
+		return Returning, "no pod runs: " + c.problems()
+	case c.isEmptied():
+		return SlotsLost, fmt.Sprintf("no pod has the data of the recorded cluster: put the former volumes back, restore a backup into a new cluster, "+
+			"or annotate accept-data-loss: %q to have all slots served again, without data", AllSlots())
+	}
+	return Unknown, "no pod could be reached: " + c.problems()
 }
 
 // verdictUnformed returns the verdict of pods that never were a cluster.
