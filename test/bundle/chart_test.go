@@ -104,7 +104,8 @@ func TestChartValues(t *testing.T) {
 		`manager.watchNamespaces=["a","b"]`, `manager.args=["--max-rollouts=2"]`, `manager.env=[{"name":"HTTPS_PROXY","value":"{{ p }}"}]`,
 		`manager.image.digest="sha256:`+strings.Repeat("0", 64)+`"`, `manager.tolerations=[{"key":"a"}]`, `relatedImages.MYSQL="mirror/mysql:v1"`)
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(small)), []string{
-		"ClusterRole//d3os-operator-manager-role", "Deployment/" + chartNamespace + "/d3os-operator-controller-manager",
+		"ClusterRole//d3os-operator-ingressclass-role", "ClusterRole//d3os-operator-manager-role",
+		"ClusterRoleBinding//d3os-operator-ingressclass-rolebinding", "Deployment/" + chartNamespace + "/d3os-operator-controller-manager",
 		"Role/" + chartNamespace + "/d3os-operator-leader-election-role",
 		"RoleBinding/a/d3os-operator-manager-rolebinding", "RoleBinding/b/d3os-operator-manager-rolebinding",
 		"RoleBinding/" + chartNamespace + "/d3os-operator-leader-election-rolebinding", "RoleBinding/" + chartNamespace + "/d3os-operator-manager-rolebinding",
