@@ -48,7 +48,7 @@ type ComponentStatus struct {
 	// +optional
 	WaitsFor []string `json:"waitsFor,omitempty"`
 
-	// culprit is the object to look at while phase is Degraded or Failed.
+	// culprit is the object to look at while phase is Degraded or Failed, or if a running component requires an action.
 	// +kubebuilder:example=`{kind: Pod, name: auth-6b7c9f-x2x4p, reason: ImagePullBackOff}`
 	// +optional
 	Culprit *Culprit `json:"culprit,omitempty"`
@@ -72,7 +72,7 @@ type ComponentStatus struct {
 	FirstReady *metav1.Time `json:"firstReady,omitempty"`
 }
 
-// Culprit is the object that keeps a component from being ready.
+// Culprit is the object that keeps a component from being ready, or that requires an action of the user.
 type Culprit struct {
 	// kind of the object, such as Pod, Deployment or PersistentVolumeClaim.
 	// +kubebuilder:example=`Pod`

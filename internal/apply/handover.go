@@ -28,7 +28,7 @@ func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unst
 		return nil
 	}
 	live, err := get(ctx, a.live, live) // the cache drops field managers
-	if err != nil || live == nil || !ownsReplicas(live.GetManagedFields()) {
+	if err != nil || live == nil || !OwnsReplicas(live.GetManagedFields()) {
 		return err
 	}
 	scale := object.Empty(live.GroupVersionKind())
@@ -62,8 +62,8 @@ func podsOf(o *unstructured.Unstructured) int64 {
 	return n
 }
 
-// ownsReplicas reports whether the plan's manager owns the number of pods.
-func ownsReplicas(managers []metav1.ManagedFieldsEntry) bool {
+// OwnsReplicas reports whether FieldManager owns spec.replicas of an object.
+func OwnsReplicas(managers []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(managers, func(m metav1.ManagedFieldsEntry) bool {
 		if m.Manager != FieldManager || m.FieldsV1 == nil {
 			return false

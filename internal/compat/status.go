@@ -76,7 +76,7 @@ func assess(s *shared.Status, well string, seen *reconcile.Seen[Observation]) *d
 		state = part.Health
 		standing.Settled = seen.Failure == nil && seen.Observed != nil && part.Applied && state.Settled
 	}
-	standing.Well = cmp.Or(state.Note, well, s.Ready+" pods are ready")
+	standing.Well = cmp.Or(state.Note.Text, well, s.Ready+" pods are ready")
 	standing.Wait = cmp.Or(state.Problem, state.Hint, "waiting for the objects")
 	switch {
 	case seen.Failure != nil:

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	conditionBeganEmpty = "BeganEmpty"
-	reasonDataLost      = "DataLost"
-	reasonParked        = "Parked"
+	reasonDataLost = "DataLost"
+	reasonParked   = "Parked"
 )
 
 // Beginning detects a database that is formed again on empty volumes, although its resource was ready before. This happens after the claims
@@ -39,9 +38,9 @@ func (b Beginning) Judge() string {
 		ready.Status == metav1.ConditionTrue && ready.Reason != reasonParked {
 		*b.FirstReady = ready.LastTransitionTime.DeepCopy()
 	}
-	if *b.FirstReady == nil || !b.Forms && !meta.IsStatusConditionTrue(b.Conditions, conditionBeganEmpty) {
+	if *b.FirstReady == nil || !b.Forms && !meta.IsStatusConditionTrue(b.Conditions, health.BeganEmpty) {
 		return ""
 	}
-	return fmt.Sprintf("%s"+health.BeganEmpty+"formed without data and without a record after it was ready (%s); restore a backup, or accept the loss: remove status.firstReady",
+	return fmt.Sprintf("%s began empty: it was formed without data and without a record after it was ready (%s); restore a backup, or accept the loss: remove status.firstReady",
 		b.Subject, (*b.FirstReady).UTC().Format(time.RFC3339))
 }

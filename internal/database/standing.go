@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
@@ -128,7 +129,7 @@ func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Se
 	}
 	c.Set(conditionProgressing, progressing, reason, message, idle, idleMessage)
 	c.Set(conditionDegraded, degraded, cause, problem, reasonHealthy, "nothing has failed")
-	c.While(conditionBeganEmpty, s.Began != "", reasonDataLost, s.Began)
+	c.While(health.BeganEmpty, s.Began != "", reasonDataLost, s.Began)
 	c.While(conditionReconciling, progressing, reason, message)
 	c.While(conditionStalled, stalled, cause, problem)
 }

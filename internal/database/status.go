@@ -40,7 +40,9 @@ func Doing[O any](seen reconcile.Seen[O], wait string) (step, text string) {
 // Notes returns the notes for users about the parts, for example about a volume that was not resized.
 func Notes(seen reconcile.PlanSeen) (notes []string) {
 	for i := range seen.Parts {
-		notes = append(notes, seen.Parts[i].Notes...)
+		for _, note := range seen.Parts[i].Notes {
+			notes = append(notes, note.Text)
+		}
 	}
 	return notes
 }
@@ -117,7 +119,7 @@ func Summarize(summary *reconcile.Summary, conditions []metav1.Condition, degrad
 	if d := meta.FindStatusCondition(conditions, degraded); d != nil && d.Status == metav1.ConditionTrue {
 		summary.Problem, summary.ProblemReason, summary.ProblemField = d.Message, d.Reason, "status.conditions"
 	}
-	if began := meta.FindStatusCondition(conditions, conditionBeganEmpty); began != nil {
+	if began := meta.FindStatusCondition(conditions, health.BeganEmpty); began != nil {
 		summary.Warnings = append(summary.Warnings, reconcile.Warning{Reason: began.Reason, Field: "status.conditions", Text: began.Message})
 	}
 }

@@ -14,11 +14,14 @@ const (
 	kindAutoscaler = "HorizontalPodAutoscaler"
 	// ReasonTooManyReplicas is the reason of an autoscaler that requests more pods than its maximum.
 	ReasonTooManyReplicas = "TooManyReplicas"
+	// autoscalerDeadline is the time after which a status reports an autoscaler. While pods start, its conditions change often.
+	// (Metrics of new pods are available after one or two minutes.)
+	autoscalerDeadline = 5 * time.Minute
 	// reasonScalingDisabled is the reason of an autoscaler whose workload has 0 pods: it does not scale.
 	reasonScalingDisabled = "ScalingDisabled"
 )
 
-// addAutoscaler records an autoscaler that cannot set the number of pods, has no metrics, or requests more pods than
+// addAutoscaler requests a change of an autoscaler that cannot set the number of pods, has no metrics, or requests more pods than
 // its maximum.
 func (s *State) addAutoscaler(o *unstructured.Unstructured) {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
@@ -29,11 +32,14 @@ func (s *State) addAutoscaler(o *unstructured.Unstructured) {
 			if condition["type"] != of.kind || condition["status"] != of.status || reason == reasonScalingDisabled || of.kind == "ScalingLimited" && reason != ReasonTooManyReplicas {
 				continue
 			}
-			s.Autoscaler = Culprit{o.GetKind(), o.GetName(), reason, Essence(fmt.Sprint(condition["message"]))}
-			if since, err := time.Parse(time.RFC3339, fmt.Sprint(condition["lastTransitionTime"])); err == nil {
-				s.AutoscalerSince = since.Unix()
-			}
+			s.request(Culprit{o.GetKind(), o.GetName(), reason, Essence(fmt.Sprint(condition["message"]))}, since(condition).Add(autoscalerDeadline))
 			return
 		}
 	}
+}
+
+// since returns the time of a condition's last transition; the zero time if the condition has none.
+func since(condition map[string]any) time.Time {
+	at, _ := time.Parse(time.RFC3339, fmt.Sprint(condition["lastTransitionTime"])) // an unreadable time counts as past
+	return at
 }

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// If an autoscaler has no metrics or is at its maximum, the state names the autoscaler and the time at which this
-// began. The component is still settled.
+// If an autoscaler has no metrics or is at its maximum, a note names the autoscaler after five minutes. The component is still settled.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
 	const at = `lastTransitionTime: "1970-01-01T00:01:00Z"`
@@ -30,11 +29,11 @@ func TestAutoscaler(t *testing.T) {
 			state := Assess([]*unstructured.Unstructured{o}, nil)
 			assert.Assert(t, state.Settled)
 			if c.reason == "" {
-				assert.Equal(t, state.Autoscaler, Culprit{})
+				assert.Equal(t, state.Note, Note{})
 				return
 			}
-			assert.Equal(t, state.Autoscaler, Culprit{"HorizontalPodAutoscaler", "auth", c.reason, "m"})
-			assert.Equal(t, state.AutoscalerSince, int64(60))
+			const fiveMinutesLater = 60 + 300
+			assert.Equal(t, state.Note, Note{"HorizontalPodAutoscaler auth: " + c.reason + ": m", Culprit{"HorizontalPodAutoscaler", "auth", c.reason, "m"}, fiveMinutesLater})
 		})
 	}
 }

@@ -15,9 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// BeganEmpty is a part of the note on a database that began again on an empty volume.
-const BeganEmpty = " began empty: it was "
-
 // RunFailed is a part of the note on a cron job whose last run failed.
 const RunFailed = "did not succeed"
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	corev1 "k8s.io/api/core/v1"
@@ -33,21 +34,31 @@ type State struct {
 	HintCulprit Culprit
 	// Explained reports whether the cause in Hint comes from an event.
 	Explained bool
-	// Note is information for the user while there is no problem, such as the last run of a cron job.
-	Note string
-	// Autoscaler names an autoscaler that cannot set the number of pods, has no metrics, or requests more than its
-	// maximum. AutoscalerSince is the Unix time at which this began. While pods start, both fields change often, so
-	// only a lasting state deserves a message.
-	Autoscaler      Culprit
-	AutoscalerSince int64
-	// Ingress names an Ingress whose IngressClass does not exist.
-	Ingress Culprit
+	// Note is for the user while there is no problem.
+	Note Note
 }
+
+// Note is a message about a component that has no problem.
+type Note struct {
+	Text string
+	// Culprit is the object that requires an action of the user, such as an autoscaler at its maximum. It is empty if the note is only
+	// information, such as the last run of a cron job.
+	Culprit Culprit
+	// From is the Unix time from which a status shows the note, because some states only deserve a message if they last. 0 means always.
+	From int64
+}
+
+// Info returns a note that requires no action.
+func Info(text string) Note { return Note{Text: text} }
 
 // Culprit is the object that a person should inspect, with the reason and a message. Reason is one word, such as ImagePullBackOff. Reason
 // and Message do not change until the cause changes.
 type Culprit struct {
 	Kind, Name, Reason, Message string
+}
+
+func (c Culprit) text() string {
+	return fmt.Sprintf("%s %s: %s: %s", c.Kind, c.Name, c.Reason, c.Message)
 }
 
 // Assess judges a component from its live objects and its pods.
@@ -60,7 +71,7 @@ func Assess(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 		}
 		state.add(object)
 		if pod, text := HeldRun(object, pods); pod != nil {
-			state.Note += ", as " + text
+			state.Note.Text += ", as " + text
 		}
 	}
 	if !state.Settled {
@@ -82,7 +93,7 @@ func (s *State) AddMissing(planned *unstructured.Unstructured) {
 func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	s.unsettle(false)
 	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
-		s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
+		s.problem(culprit, culprit.text())
 	}
 }
 
@@ -90,13 +101,20 @@ func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 // written yet. The component is not settled, but this is not a problem yet.
 func (s *State) AddUnconfirmed(culprit Culprit) {
 	s.unsettle(false)
-	s.hint(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
+	s.hint(culprit, culprit.text())
 }
 
 // unsettle records an object that is not settled. rolling reports whether a change of the object is the reason.
 func (s *State) unsettle(rolling bool) {
 	s.Rolling = rolling && (s.Settled || s.Rolling)
 	s.Settled = false
+}
+
+// request notes that an object requires an action of the user, if it still does at a time. The note with the earliest time is kept.
+func (s *State) request(culprit Culprit, from time.Time) {
+	if s.Note.Culprit == (Culprit{}) || from.Unix() < s.Note.From {
+		s.Note = Note{culprit.text(), culprit, max(from.Unix(), 0)}
+	}
 }
 
 func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = text, culprit }
@@ -107,8 +125,11 @@ func (s *State) add(object *unstructured.Unstructured) {
 		s.addCustom(object)
 		return
 	}
-	if object.GetKind() == kindAutoscaler {
+	switch object.GetKind() {
+	case kindAutoscaler:
 		s.addAutoscaler(object)
+	case kindRoute:
+		s.addRoute(object)
 	}
 	result, err := compute(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
@@ -193,7 +214,7 @@ func (s *State) count(object *unstructured.Unstructured) {
 	case "Deployment", "StatefulSet":
 		s.Desired, s.Ready = number("spec", "replicas"), number("status", "readyReplicas")
 	case "CronJob":
-		s.Note = lastRun(object)
+		s.Note = Info(lastRun(object))
 		return
 	case "DaemonSet":
 		s.Desired, s.Ready = number("status", "desiredNumberScheduled"), number("status", "numberReady")
@@ -222,9 +243,6 @@ const ReasonTooLarge = "StatusTooLarge"
 
 // ReasonVolumeFull is the reason of a claim whose full volume cannot grow.
 const ReasonVolumeFull = "VolumeFull"
-
-// NearlyFull is a part of the note about a claim whose volume cannot grow, while its server still runs.
-const NearlyFull = "is nearly full, but does not grow"
 
 // ReasonPodsMissing is the reason of a StatefulSet that lacks pods.
 const ReasonPodsMissing = "PodsMissing"

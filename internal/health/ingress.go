@@ -5,6 +5,7 @@ package health
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -22,9 +23,9 @@ func ClassOf(o *unstructured.Unstructured) string {
 	return class
 }
 
-// AddNoClass records an Ingress whose IngressClass does not exist. The component stays settled: its pods run, and some controllers serve a
-// class that has no object.
+// AddNoClass requests an IngressClass for an Ingress whose class does not exist. The component stays settled: its pods run, and some
+// controllers serve a class that has no object.
 func (s *State) AddNoClass(ingress *unstructured.Unstructured) {
 	message := fmt.Sprintf("no IngressClass %q exists in this cluster: set ingress.className to an existing class, or install the controller of this class", ClassOf(ingress))
-	s.Ingress = Culprit{ingress.GetKind(), ingress.GetName(), ReasonNoIngressClass, message}
+	s.request(Culprit{ingress.GetKind(), ingress.GetName(), ReasonNoIngressClass, message}, time.Time{})
 }

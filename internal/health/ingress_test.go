@@ -32,6 +32,6 @@ func TestIngressWithoutItsClass(t *testing.T) {
 	t.Parallel()
 	state := State{Settled: true}
 	state.AddNoClass(objectOf(t, "{kind: Ingress, metadata: {name: web}, spec: {ingressClassName: nginx}}"))
-	assert.Equal(t, state, State{Settled: true, Ingress: Culprit{"Ingress", "web", "NoIngressClass", `no IngressClass "nginx" exists in this cluster: ` +
-		"set ingress.className to an existing class, or install the controller of this class"}})
+	const message = `no IngressClass "nginx" exists in this cluster: set ingress.className to an existing class, or install the controller of this class`
+	assert.Equal(t, state, State{Settled: true, Note: Note{Text: "Ingress web: NoIngressClass: " + message, Culprit: Culprit{"Ingress", "web", "NoIngressClass", message}}})
 }

@@ -19,6 +19,9 @@ const (
 	ReasonTerminating = "Terminating"
 )
 
+// ReasonNotServed is the reason of an object whose kind the API server does not serve.
+const ReasonNotServed = "NotServed"
+
 // The reasons of a Secret that a resource of another operator needs.
 const (
 	// ReasonSecretMissing: the user's Secret with a password does not exist.
@@ -26,6 +29,10 @@ const (
 	// ReasonConflict: the other operator would write a Secret, but a Secret of that name exists and belongs to another owner.
 	ReasonConflict = "Conflict"
 )
+
+// BeganEmpty is the condition of a resource with a database that was formed again on empty volumes although it was ready before, and the
+// reason of a request about such a database.
+const BeganEmpty = "BeganEmpty"
 
 // isCustom reports whether an object's kind is not one of Kubernetes' own. Another controller reconciles such an object, and reports its
 // state in conditions.
@@ -70,8 +77,8 @@ func (s *State) addCustom(object *unstructured.Unstructured) {
 		say(s.hint, reason, message)
 		return
 	}
-	if is, _, message := conditionOf(object, "BeganEmpty"); is {
-		s.Note = message
+	if is, _, message := conditionOf(object, BeganEmpty); is {
+		s.Note = Note{Text: message, Culprit: Culprit{culprit.Kind, culprit.Name, BeganEmpty, message}}
 	}
 }
 

@@ -90,7 +90,8 @@ status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`, h
 		assert.Equal(t, state.Settled, test.settled, name)
 		assert.Equal(t, state.Problem, test.problem, name)
 		assert.Equal(t, state.Hint, test.hint, name)
-		assert.Equal(t, state.Note, test.note, name)
+		assert.Equal(t, state.Note.Text, test.note, name)
+		assert.Equal(t, state.Note.Culprit.Name != "", test.note != "", name)
 		assert.Equal(t, state.Ready, test.ready, name)
 		desired, _, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		assert.NilError(t, err)
@@ -121,7 +122,7 @@ func TestCronJobsTellOfTheirLastRun(t *testing.T) {
 	} {
 		job := objectOf(t, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: report}, "+test.content+"}")
 		state := Assess([]*unstructured.Unstructured{job}, nil)
-		assert.Equal(t, state.Note, test.want, name)
+		assert.Equal(t, state.Note.Text, test.want, name)
 		assert.Assert(t, state.Settled, name)
 	}
 }
@@ -146,7 +147,7 @@ func TestCronJobsTellOfAHeldRun(t *testing.T) {
 		if test.held != "" {
 			want += ", as " + test.held
 		}
-		assert.Equal(t, Assess([]*unstructured.Unstructured{job}, []*corev1.Pod{pod}).Note, want, name)
+		assert.Equal(t, Assess([]*unstructured.Unstructured{job}, []*corev1.Pod{pod}).Note.Text, want, name)
 	}
 }
 

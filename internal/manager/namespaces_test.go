@@ -46,19 +46,18 @@ func (e textError) Error() string { return string(e) }
 
 const errForbidden = textError(`User "operator" cannot list resource "services" in the namespace`)
 
-// metricsOf returns the namespaces that the metric names.
-func metricsOf(t *testing.T) (found []string) {
+// metricsOf returns the labels and values of a gauge with one label.
+func metricsOf(t *testing.T, name string) map[string]float64 {
 	t.Helper()
 	families, err := ctrlmetrics.Registry.Gather()
 	assert.NilError(t, err)
+	found := map[string]float64{}
 	for _, family := range families {
-		if family.GetName() != "d3os_operator_namespace_without_rights" {
+		if family.GetName() != name {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
-			if metric.GetGauge().GetValue() == 1 {
-				found = append(found, metric.GetLabel()[0].GetValue())
-			}
+			found[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
 		}
 	}
 	return found
@@ -74,11 +73,11 @@ func TestNamespacesWithoutRights(t *testing.T) {
 	assert.DeepEqual(t, n.Problems(), []string{
 		`the operator does nothing in namespace rights-b: it cannot list resource "services" in the namespace; correct its Role or RoleBinding there, or --watch-namespaces`,
 	})
-	assert.DeepEqual(t, metricsOf(t), []string{"rights-b"})
+	assert.DeepEqual(t, metricsOf(t, "d3os_operator_namespace_without_rights"), map[string]float64{"rights-b": 1})
 	api.namespaces["rights-b"] = false
 	assert.ErrorIs(t, n.await(t.Context(), time.Millisecond), ErrRights)
 	n.close()
-	assert.Equal(t, len(metricsOf(t)), 0)
+	assert.Equal(t, len(metricsOf(t, "d3os_operator_namespace_without_rights")), 0)
 
 	_, watched = newNamespaces(t.Context(), api, []string{"rights-c"})
 	assert.DeepEqual(t, watched, []string{"rights-c"})
@@ -87,6 +86,18 @@ func TestNamespacesWithoutRights(t *testing.T) {
 	assert.DeepEqual(t, watched, []string{"rights-b", "rights-c"})
 	assert.Equal(t, len(n.Problems()), 2)
 	n.close()
+}
+
+// The metric has the number of problems of each readiness check, and a problem that ends is no longer counted.
+func TestProblemsAreCounted(t *testing.T) {
+	t.Parallel()
+	problems := []string{"a", "b"}
+	r := &readiness{sources: map[string]func() []string{"count": func() []string { return problems }}, logged: map[string]time.Time{}}
+	for range 3 {
+		r.report(t.Context(), time.Now())
+		assert.Equal(t, metricsOf(t, "d3os_operator_problems")["count"], float64(len(problems)))
+		problems = problems[min(1, len(problems)):]
+	}
 }
 
 // If the CRD of a kind is optional, the operator needs rights to the kind only while the API server serves it.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/metrics"
 )
 
 const (
@@ -31,7 +32,8 @@ const (
 )
 
 // readiness reports the problems that prevent the operator's work: failing lists, CRDs that are older than the operator, and watched namespaces
-// without rights. It makes the readiness probe fail, logs each problem once a minute, and records an Event about the operator's own pod.
+// without rights. It makes the readiness probe fail, counts the problems in a metric, logs each problem once a minute, and records an Event about
+// the operator's own pod.
 type readiness struct {
 	sources  map[string]func() []string
 	reader   client.Reader // without a cache
@@ -67,8 +69,10 @@ func (r *readiness) run(ctx context.Context) {
 func (r *readiness) report(ctx context.Context, now time.Time) {
 	log := ctrl.Log.WithName("readiness")
 	present := map[string]bool{}
-	for _, problems := range r.sources {
-		for _, problem := range problems() {
+	for source, problems := range r.sources {
+		found := problems()
+		metrics.Problems.WithLabelValues(source).Set(float64(len(found)))
+		for _, problem := range found {
 			present[problem] = true
 			before, isOld := r.logged[problem]
 			if isOld && now.Sub(before) < logEvery {

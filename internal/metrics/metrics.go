@@ -42,6 +42,12 @@ var (
 		Name: "d3os_operator_namespace_without_rights",
 		Help: "1 for a namespace of --watch-namespaces in which the operator lacks rights.",
 	}, []string{"namespace"})
+
+	// Problems counts the problems that prevent the operator's work, by readiness check.
+	Problems = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "d3os_operator_problems",
+		Help: "Problems that prevent the operator's work, such as a right that it lacks. /readyz/CHECK and the log name them.",
+	}, []string{"check"})
 )
 
 func init() {
@@ -51,5 +57,5 @@ func init() {
 		ConstLabels: prometheus.Labels{"version": version.Version},
 	})
 	info.Set(1)
-	ctrlmetrics.Registry.MustRegister(Writes, SkippedWrites, DriftCorrections, StatusWrites, NamespacesWithoutRights, info)
+	ctrlmetrics.Registry.MustRegister(Writes, SkippedWrites, DriftCorrections, StatusWrites, NamespacesWithoutRights, Problems, info)
 }

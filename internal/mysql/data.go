@@ -26,8 +26,8 @@ type Data struct {
 
 	doubt    *reconcile.Doubt
 	objects  []*unstructured.Unstructured
-	revision string // empty if the objects are as planned
-	note     string // a note for users, not a problem
+	revision string      // empty if the objects are as planned
+	note     health.Note // for users; not a problem
 }
 
 // PlanData reads the volume, the record and the pods of the database in use. It decides how the database's objects are
@@ -116,9 +116,9 @@ func (d *Data) stop(database, other string, all *Databases, owner object.Owner) 
 	switch {
 	case other != "":
 		all.IsOther = true
-		d.note = fmt.Sprintf("waits until Pod %s of the former database is deleted: two servers under one address would share the clients", other)
+		d.note = health.Info(fmt.Sprintf("waits until Pod %s of the former database is deleted: two servers under one address would share the clients", other))
 	case all != nil && all.IsBarred:
-		d.note = "waits until the record of the database shows that this database is in use"
+		d.note = health.Info("waits until the record of the database shows that this database is in use")
 	default:
 		return nil
 	}
@@ -183,7 +183,7 @@ func (d *Data) record(spec Declared, database *Database, content map[string]stri
 // Guard sets the objects, the doubt and the note of d in the part of the database.
 func (d *Data) Guard(part *reconcile.Part) {
 	part.Doubt = d.doubt
-	if d.note != "" {
+	if d.note != (health.Note{}) {
 		part.Notes = append(part.Notes, d.note)
 	}
 	if d.objects != nil {

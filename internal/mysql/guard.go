@@ -110,14 +110,15 @@ func (d *Database) isYounger(pod *corev1.Pod) bool {
 	return d.Claim.GetCreationTimestamp().After(d.FirstReady) && (r.ID == "" || r.FirstStart)
 }
 
-// Younger returns a note for users if the database began again on an empty claim, or "".
-func (d *Database) Younger() string {
+// Younger returns a note if the database began again on an empty claim; otherwise an empty note.
+func (d *Database) Younger() health.Note {
 	before := d.Recorded()[keyReadyBefore]
 	if before == "" || !d.HasVolume {
-		return ""
+		return health.Note{}
 	}
-	return fmt.Sprintf("PersistentVolumeClaim %s"+health.BeganEmpty+"created after the database was ready (%s); restore a backup, or accept the loss: remove key %s from ConfigMap %s",
+	text := fmt.Sprintf("PersistentVolumeClaim %s began empty: it was created after the database was ready (%s); restore a backup, or accept the loss: remove key %s from ConfigMap %s",
 		ClaimName(d.Name), before, keyReadyBefore, RecordName(d.Name))
+	return health.Note{Text: text, Culprit: health.Culprit{Kind: object.ClaimKind.Kind, Name: ClaimName(d.Name), Reason: health.BeganEmpty}}
 }
 
 // HasData reports whether the record names data. In that case, no backup is restored.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -216,10 +217,10 @@ func TestClaimIsYoungerThanTheFirstReadiness(t *testing.T) {
 			d.Name, d.HasVolume = "db", true
 			assert.Equal(t, d.Recorded()["readyBefore"], test.want)
 			if note := d.Younger(); test.want == "" {
-				assert.Equal(t, note, "")
+				assert.Equal(t, note, health.Note{})
 			} else {
-				assert.Assert(t, strings.HasPrefix(note, "PersistentVolumeClaim data-db-0 began empty: it was created after the database was ready ("+ready+")"), note)
-				assert.Assert(t, strings.Contains(note, "ConfigMap db-data"), note)
+				assert.Assert(t, strings.HasPrefix(note.Text, "PersistentVolumeClaim data-db-0 began empty: it was created after the database was ready ("+ready+")"), note)
+				assert.Assert(t, strings.Contains(note.Text, "ConfigMap db-data"), note)
 			}
 		})
 	}

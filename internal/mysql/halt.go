@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/halt"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -49,7 +50,7 @@ func (d *Databases) halt(part *reconcile.Part) (err error) {
 	}
 	part.After, part.Revision = nil, object.Sum([]byte("halted "+part.Revision))
 	part.Doubt = &reconcile.Doubt{} // not ready, but no user has to act
-	part.Notes = append(part.Notes, "has no pods while the database is switched")
+	part.Notes = append(part.Notes, health.Info("has no pods while the database is switched"))
 	d.Halted = append(d.Halted, haltedPart{part.Name, halt.Workloads(part.Objects)})
 	remains, err := remainsOf(part.Name, halt.Workloads(part.Objects), d.in.Lookup, d.in.Pods)
 	d.Remains = append(d.Remains, remains...)

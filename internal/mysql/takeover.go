@@ -15,6 +15,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
@@ -231,5 +232,5 @@ func (f *Form) isFormed() bool {
 // claim already belongs to the first member.
 func (f *Form) Vacate(part *reconcile.Part) {
 	part.Objects, part.Revision, part.ReplacesAtOnce, part.Doubt = nil, "", true, &reconcile.Doubt{}
-	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: the server restarts once, after %s is deleted", f.Left[len(f.Left)-1]))
+	part.Notes = append(part.Notes, health.Info(fmt.Sprintf("becomes several members: the server restarts once, after %s is deleted", f.Left[len(f.Left)-1])))
 }

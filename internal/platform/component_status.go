@@ -26,7 +26,7 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Revision: prev.Revision,
 	}
 	if len(c.Notes) > 0 {
-		next.Message = c.Notes[0]
+		next.Message = c.Notes[0].Text
 	}
 	if c.Error != "" {
 		fail(&next, c, prev)
@@ -46,8 +46,8 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 		next.Phase = dsv1.PhasePending
 	case c.Health.Settled:
 		next.Phase = dsv1.PhaseRunning
-		if next.Message == "" {
-			next.Message = c.Health.Note
+		if next.Message == "" && c.Health.Note.From == 0 {
+			next.Message = c.Health.Note.Text
 		}
 	case c.Health.Problem != "":
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)
@@ -187,28 +187,21 @@ func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.
 	}
 }
 
-// AutoscalerDeadline is the time after which the component's message reports that an autoscaler lacks metrics or requests more pods than
-// its maximum. (Metrics of new pods are available after one or two minutes.)
-const AutoscalerDeadline = 5 * time.Minute
-
-// unscaled sets a component's message if its autoscaler has had a problem for at least AutoscalerDeadline.
-func unscaled(next *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
-	a := c.Health.Autoscaler
-	if a != (health.Culprit{}) && next.Phase == dsv1.PhaseRunning && next.Message == "" && now.Unix()-c.Health.AutoscalerSince >= int64(AutoscalerDeadline/time.Second) {
-		next.Message = culpritText(a)
+// request sets the message and the culprit of a running component to its first note that requires an action.
+func request(next *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
+	if next.Phase != dsv1.PhaseRunning {
+		return
+	}
+	for _, note := range append(slices.Clip(c.Notes), c.Health.Note) {
+		if note.Culprit != (health.Culprit{}) && note.From <= now.Unix() {
+			next.Message, next.Culprit = note.Text, culprit(note.Culprit)
+			return
+		}
 	}
 }
 
-// unserved sets a component's message if the IngressClass of its Ingress does not exist.
-func unserved(next *dsv1.ComponentStatus, c reconcile.PartSeen) {
-	if i := c.Health.Ingress; i != (health.Culprit{}) && next.Phase == dsv1.PhaseRunning && next.Message == "" {
-		next.Message = culpritText(i)
-	}
-}
-
-func culpritText(c health.Culprit) string {
-	return fmt.Sprintf("%s %s: %s: %s", c.Kind, c.Name, c.Reason, c.Message)
-}
+// requires reports whether a running component requires an action of the user.
+func requires(c *dsv1.ComponentStatus) bool { return c.Phase == dsv1.PhaseRunning && c.Culprit != nil }
 
 // late sets the phase Degraded if a change of a StatefulSet has been in progress for longer than StartDeadline. Possible causes: the claim
 // is not bound, the API server refuses the pods, or the pods do not become ready.

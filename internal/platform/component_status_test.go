@@ -153,7 +153,7 @@ func TestTheTimeOfAPhase(t *testing.T) {
 	assert.DeepEqual(t, at(Compute(well, see(up), later)), &noon)
 
 	more := up
-	more.Note = "runs at @daily"
+	more.Note = health.Info("runs at @daily")
 	assert.DeepEqual(t, at(Compute(well, see(more), later)), &noon)
 
 	ill := Compute(well, see(broken), later)
@@ -257,23 +257,5 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 		seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", test.seen), held("auth", "mysql")}}
 		first := Compute(dsv1.DataServiceStatus{}, seen, noon)
 		assert.Equal(t, Compute(first, seen, metav1.NewTime(noon.Add(test.after))).Message, test.want, name)
-	}
-}
-
-// If an autoscaler has had a problem for five minutes, the component's message and status.message report this. Until
-// then, another reconciliation is requested.
-func TestAutoscalerIsNamed(t *testing.T) {
-	t.Parallel()
-	c := seenOf("auth", up)
-	c.Health.Autoscaler = health.Culprit{Kind: "HorizontalPodAutoscaler", Name: "auth", Reason: "FailedGetResourceMetric", Message: "m"}
-	c.Health.AutoscalerSince = noon.Unix()
-	seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", up), c}}
-	const text = "HorizontalPodAutoscaler auth: FailedGetResourceMetric: m"
-	for after, want := range map[time.Duration]string{0: "mysql->auth", AutoscalerDeadline - time.Second: "mysql->auth", AutoscalerDeadline: "auth: " + text + "; mysql->auth"} {
-		status := Compute(dsv1.DataServiceStatus{}, seen, metav1.NewTime(noon.Add(after)))
-		assert.Equal(t, status.Message, want)
-		assert.Equal(t, status.Phase, dsv1.PhaseRunning)
-		again := startsSeen(&dsv1.DataService{Status: status}, seen.Components)
-		assert.Equal(t, again > 0, want == "mysql->auth", "%s: %s", after, again)
 	}
 }

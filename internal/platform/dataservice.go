@@ -377,15 +377,15 @@ func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcil
 	return next
 }
 
-// startsSeen returns the delay until the next reconciliation while a StatefulSet starts, or an autoscaler cannot work;
-// otherwise 0. The next reconciliation detects a missed StartDeadline, BindDeadline or AutoscalerDeadline.
+// startsSeen returns the delay until the next reconciliation while a StatefulSet starts, or while the status does not show a note about an
+// object yet; otherwise 0. The next reconciliation detects a missed StartDeadline or BindDeadline, or the time of the note.
 func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Duration) {
 	shows := func(part reconcile.PartSeen, text string) bool {
 		return slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == part.Name && c.Message == text })
 	}
 	for _, part := range parts {
-		if part.Health.Autoscaler != (health.Culprit{}) && after == 0 && shows(part, "") {
-			after = AutoscalerDeadline
+		if note := part.Health.Note; note.From > 0 && !shows(part, note.Text) {
+			after = time.Minute
 		}
 		if part.Kind != "StatefulSet" || !part.Exists || part.Health.Settled || part.Health.Problem != "" {
 			continue
@@ -414,15 +414,15 @@ func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[Observation], no
 }
 
 // notes returns notes to users about a component, even if it is healthy.
-func notes(c *plan.Component) []string {
+func notes(c *plan.Component) []health.Note {
 	switch {
 	case c.Name == component.MySQL && c.Kind == component.DaemonSet:
-		return []string{"kind DaemonSet has no volume, so the data ends with the pod: use kind StatefulSet"}
+		return []health.Note{health.Info("kind DaemonSet has no volume, so the data ends with the pod: use kind StatefulSet")}
 	case c.Name == component.Eureka && c.Kind == component.Deployment && ptr.Deref(c.Workload.Replica, 1) > 1:
-		return []string{"eureka replicas do not replicate in kind Deployment, so clients may see different instances: use kind StatefulSet"}
+		return []health.Note{health.Info("eureka replicas do not replicate in kind Deployment, so clients may see different instances: use kind StatefulSet")}
 	case c.Name == component.MySQL && c.Kind == component.ThirdParty && c.ThirdParty.CheckCMD == "" && !database.HasAgent(c.Objects):
-		return []string{"the check of mysql connects without a login, because the operator does not know the image of its agent, and a server may block " +
-			"the address of such a check: set RELATED_IMAGE_AGENT in the operator's Deployment"}
+		return []health.Note{health.Info("the check of mysql connects without a login, because the operator does not know the image of its agent, and a server may block " +
+			"the address of such a check: set RELATED_IMAGE_AGENT in the operator's Deployment")}
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestNoteOfACheckWithoutALogin(t *testing.T) {
 		notes := planned.Parts[0].Notes
 		assert.Equal(t, len(notes), test.notes, "%+v", test)
 		if test.notes > 0 {
-			assert.Assert(t, is.Contains(notes[0], "set RELATED_IMAGE_AGENT in the operator's Deployment"))
+			assert.Assert(t, is.Contains(notes[0].Text, "set RELATED_IMAGE_AGENT in the operator's Deployment"))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/platform/component"
@@ -108,7 +109,7 @@ func (f *form) apply(result *reconcile.Plan, obs *Observation, in reconcile.Inpu
 			return err
 		}
 		obs.Databases.Takeover = takeover
-		own.Notes = append(own.Notes, takeover.Note())
+		own.Notes = append(own.Notes, health.Info(takeover.Note()))
 	case f.stage == mysql.StageRemove:
 		f.Vacate(own)
 		obs.Databases = &mysql.Databases{IsLeaving: true}

@@ -13,6 +13,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/halt"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/platform/plan"
@@ -195,12 +196,12 @@ func (h *Hibernation) plan(planned *plan.Plan, parts []reconcile.Part) (err erro
 		switch why := staysOf(part); {
 		case why != "":
 			h.Stays = append(h.Stays, part.Name)
-			part.Notes = append([]string{why}, part.Notes...)
+			part.Notes = append([]health.Note{health.Info(why)}, part.Notes...)
 			err = h.keep(part)
 		case isUser(&planned.Components[i]), h.IsLast:
 			err = h.stop(part)
 		default:
-			part.Notes = append([]string{"stops after the services"}, part.Notes...)
+			part.Notes = append([]health.Note{health.Info("stops after the services")}, part.Notes...)
 			if _, err = h.backupsOf(part); err == nil {
 				err = h.keep(part)
 			}

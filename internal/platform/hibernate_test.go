@@ -259,7 +259,7 @@ func TestHibernationKeepsDataInDanger(t *testing.T) {
 	planned, obs := s.plan(true)
 	assert.Assert(t, obs.Hibernation.IsLast)
 	assert.DeepEqual(t, obs.Hibernation.Stays, []string{"mysql"})
-	assert.Assert(t, planned.Parts[0].KeepsRunning && strings.Contains(planned.Parts[0].Notes[0], "has no volume"), planned.Parts[0].Notes)
+	assert.Assert(t, planned.Parts[0].KeepsRunning && strings.Contains(planned.Parts[0].Notes[0].Text, "has no volume"), planned.Parts[0].Notes)
 
 	s = newSleeper(t, "{mysql: {name: db}, auth: {}, eureka: {}}")
 	running, _ := s.plan(false)

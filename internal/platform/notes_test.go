@@ -15,53 +15,53 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// If the IngressClass of an Ingress does not exist, the message of a running component and status.message report this. All other messages of
-// the component win.
-func TestMissingIngressClassIsNamed(t *testing.T) {
+// A note that requires an action is the message of a running component, its culprit, and the beginning of status.message. Notes without a
+// culprit, and notes from a later time on, are not.
+func TestNotesThatRequireAnAction(t *testing.T) {
 	t.Parallel()
-	ingress := health.Culprit{Kind: "Ingress", Name: "web", Reason: health.ReasonNoIngressClass, Message: "m"}
-	const text = "Ingress web: NoIngressClass: m"
+	ingress := health.Note{Text: "Ingress web: NoIngressClass: m", Culprit: health.Culprit{Kind: "Ingress", Name: "web", Reason: "NoIngressClass", Message: "m"}}
+	claim := health.Note{Text: "claim", Culprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data", Reason: "VolumeFull"}}
+	from := func(after time.Duration) func(c *reconcile.PartSeen) {
+		return func(c *reconcile.PartSeen) { c.Health.Note.From = noon.Add(after).Unix() }
+	}
 	for name, test := range map[string]struct {
 		change             func(c *reconcile.PartSeen)
 		phase              dsv1.Phase
 		message, component string
+		culprit            string
 	}{
-		"running":           {func(*reconcile.PartSeen) {}, dsv1.PhaseRunning, "web: " + text + "; mysql->web", text},
-		"the class exists":  {func(c *reconcile.PartSeen) { c.Health.Ingress = health.Culprit{} }, dsv1.PhaseRunning, "mysql->web", ""},
-		"with another note": {func(c *reconcile.PartSeen) { c.Notes = []string{"note"} }, dsv1.PhaseRunning, "mysql->web", "note"},
-		"being created":     {func(c *reconcile.PartSeen) { c.Health.Settled = false }, dsv1.PhaseUpdating, "mysql->[web]", ""},
-		"with a problem":    {func(c *reconcile.PartSeen) { c.Health.Settled, c.Health.Problem = false, "problem" }, dsv1.PhaseDegraded, "web: problem", "problem"},
-		"without pods":      {func(c *reconcile.PartSeen) { c.Stopped = &reconcile.Stopped{} }, dsv1.PhaseUpdating, "mysql->web", "has no pods"},
-		"with an autoscaler": {func(c *reconcile.PartSeen) {
-			c.Health.Autoscaler = health.Culprit{Kind: "HorizontalPodAutoscaler", Name: "web"}
-		}, dsv1.PhaseRunning, "web: " + text + "; mysql->web", text},
+		"running":                {func(*reconcile.PartSeen) {}, dsv1.PhaseRunning, "web: " + ingress.Text + "; mysql->web", ingress.Text, "Ingress"},
+		"none":                   {func(c *reconcile.PartSeen) { c.Health.Note = health.Note{} }, dsv1.PhaseRunning, "mysql->web", "", ""},
+		"information":            {func(c *reconcile.PartSeen) { c.Health.Note = health.Info("daily") }, dsv1.PhaseRunning, "mysql->web", "daily", ""},
+		"since now":              {from(0), dsv1.PhaseRunning, "web: " + ingress.Text + "; mysql->web", ingress.Text, "Ingress"},
+		"later":                  {from(time.Second), dsv1.PhaseRunning, "mysql->web", "", ""},
+		"with information":       {func(c *reconcile.PartSeen) { c.Notes = []health.Note{health.Info("note")} }, dsv1.PhaseRunning, "web: " + ingress.Text + "; mysql->web", ingress.Text, "Ingress"},
+		"with a note on a claim": {func(c *reconcile.PartSeen) { c.Notes = []health.Note{health.Info("note"), claim} }, dsv1.PhaseRunning, "web: claim; mysql->web", "claim", "PersistentVolumeClaim"},
+		"being created":          {func(c *reconcile.PartSeen) { c.Health.Settled = false }, dsv1.PhaseUpdating, "mysql->[web]", "", ""},
+		"a claim, being created": {func(c *reconcile.PartSeen) { c.Health.Settled, c.Notes = false, []health.Note{claim} }, dsv1.PhaseUpdating, "web: claim; mysql->[web]", "claim", ""},
+		"with a problem":         {func(c *reconcile.PartSeen) { c.Health.Settled, c.Health.Problem = false, "problem" }, dsv1.PhaseDegraded, "web: problem", "problem", ""},
+		"without pods":           {func(c *reconcile.PartSeen) { c.Stopped = &reconcile.Stopped{} }, dsv1.PhaseUpdating, "mysql->web", "has no pods", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := seenOf("web", up)
-			c.Health.Ingress = ingress
+			c.Health.Note = ingress
 			test.change(&c)
 			seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", up), c}}
 			status := Compute(dsv1.DataServiceStatus{}, seen, noon)
 			assert.Equal(t, status.Message, test.message)
 			assert.Equal(t, status.Components[1].Message, test.component)
+			culprit := ""
+			if found := status.Components[1].Culprit; found != nil {
+				culprit = found.Kind
+			}
+			assert.Equal(t, culprit, test.culprit)
+			if name == "later" { // another reconciliation is requested until the status has the note
+				assert.Assert(t, startsSeen(&dsv1.DataService{Status: status}, seen.Components) > 0)
+				return
+			}
 			assert.DeepEqual(t, Compute(status, seen, metav1.NewTime(noon.Add(time.Hour))), status) // nothing is written
+			assert.Equal(t, startsSeen(&dsv1.DataService{Status: status}, seen.Components), time.Duration(0))
 		})
-	}
-}
-
-// status.message reports the notes that `kubectl dataservice why` reports, and no other notes.
-func TestNotesThatNeedAnAction(t *testing.T) {
-	t.Parallel()
-	for note, want := range map[string]bool{
-		"PersistentVolumeClaim data: it is nearly full":            true,
-		"HorizontalPodAutoscaler web: TooManyReplicas: m":          true,
-		"HTTPRoute web is left out: install the CRDs":              true,
-		"Ingress web: NoIngressClass: m":                           true,
-		"Ingress web: another writer keeps changing spec.rules":    false,
-		"Deployment web: another writer keeps changing the number": false,
-		"": false,
-	} {
-		assert.Equal(t, needsAction(note), want, note)
 	}
 }

@@ -244,7 +244,7 @@ func (r *restarts) compare(part *reconcile.Part, o, live *unstructured.Unstructu
 		id := u.kind + " " + u.name
 		digest, err := r.digest(u)
 		if err != nil {
-			part.Notes = append(part.Notes, fmt.Sprintf("%s cannot be read, so changes of it restart no pod: %s", id, health.Refusal(err.Error())))
+			part.Notes = append(part.Notes, health.Info(fmt.Sprintf("%s cannot be read, so changes of it restart no pod: %s", id, health.Refusal(err.Error()))))
 		}
 		if digest == "" || digest == isAbsent && known[id] != "" {
 			digest = known[id]

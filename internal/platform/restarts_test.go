@@ -15,6 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/halt"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -189,7 +190,7 @@ func TestRestartNeedsAKnownContent(t *testing.T) {
 	delete(s.users, "Secret token")
 	assert.Equal(t, s.restarts(), "")
 	_, part := s.next()
-	assert.DeepEqual(t, part.Notes, []string{"Secret database cannot be read, so changes of it restart no pod: forbidden"})
+	assert.DeepEqual(t, part.Notes, []health.Note{health.Info("Secret database cannot be read, so changes of it restart no pod: forbidden")})
 	s.broken["Secret database"] = false
 	s.write("Secret token", "a")
 	assert.Equal(t, s.restarts(), "")

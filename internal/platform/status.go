@@ -93,8 +93,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 		after := componentStatus(c, before)
 		unbound(&after, before, c, now)
 		late(&after, before, c, now)
-		unserved(&after, c)
-		unscaled(&after, c, now)
+		request(&after, c, now)
 		importing(&after, before, i)
 		if len(after.WaitsFor) > 0 {
 			after.Message = waiting(c, next)
@@ -195,10 +194,11 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Hibernation.IsActive() {
 		return seen.Hibernation.message()
 	}
-	for _, c := range next.Components {
+	for i := range next.Components {
+		c := &next.Components[i]
 		// Two sorts of messages come first, in any component: messages of a component that is being changed, because
 		// other components may wait for it, and messages that ask for an action.
-		if inWork(c.Phase) && c.Message != "" || needsAction(c.Message) {
+		if inWork(c.Phase) && c.Message != "" || requires(c) {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}
 	}
@@ -213,17 +213,6 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		}
 	}
 	return Arrows(next.Components)
-}
-
-// needsAction reports whether the message of a running component is about a claim, an autoscaler, an Ingress or HTTPRoute that no
-// controller serves, or a database that began empty. `kubectl dataservice why` reports the same messages.
-func needsAction(message string) bool {
-	for _, kind := range []string{"PersistentVolumeClaim ", "HorizontalPodAutoscaler ", "HTTPRoute "} {
-		if strings.HasPrefix(message, kind) {
-			return true
-		}
-	}
-	return strings.HasPrefix(message, "Ingress ") && strings.Contains(message, ": "+health.ReasonNoIngressClass+": ") || strings.Contains(message, health.BeganEmpty)
 }
 
 // problems names the first unhealthy component, and the number of further unhealthy components.

@@ -91,7 +91,11 @@ func TestComponent(t *testing.T) {
 		"not applied yet":                       {was(dsv1.PhaseRunning), reconcile.PartSeen{Name: "auth", Kind: "Deployment", Revision: "r2", Health: up}, dsv1.PhasePending, "", "r1"},
 		"refused":                               {was(dsv1.PhaseRunning), reconcile.PartSeen{Name: "auth", Kind: "Deployment", Revision: "r2", Error: "update Deployment a/auth: no", Health: up}, dsv1.PhaseFailed, "Deployment auth: no", "r1"},
 		"refused, and held":                     {nil, reconcile.PartSeen{Name: "auth", Kind: "Deployment", Error: "e", WaitsFor: []string{"mysql"}}, dsv1.PhaseFailed, "e", ""},
-		"a note":                                {was(dsv1.PhaseRunning), func() reconcile.PartSeen { c := seenOf("auth", up); c.Notes = []string{"n"}; return c }(), dsv1.PhaseRunning, "n", "r1"},
+		"a note": {was(dsv1.PhaseRunning), func() reconcile.PartSeen {
+			c := seenOf("auth", up)
+			c.Notes = []health.Note{health.Info("n")}
+			return c
+		}(), dsv1.PhaseRunning, "n", "r1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +185,7 @@ func scenarios() map[string]scenario {
 		"paused while unhealthy": {[]StatusInput{well, paused(see(seenOf("mysql", up), seenOf("auth", broken)))}, dsv1.PhasePaused, "1/2", "auth: pod a: ImagePullBackOff: m; paused: nothing is changed until spec.paused is false",
 			"Degraded=True(ComponentFailing) Paused=True(Paused) Progressing=False(Settled) Ready=False(ComponentFailing)"},
 		"a cron job that failed": {[]StatusInput{see(reconcile.PartSeen{Name: "report", Kind: cronJob, Revision: "r", Applied: true, Exists: true,
-			Health: health.State{Settled: true, Note: "runs at 0 0 1 1 *; last run 2026-01-01 00:00 UTC, did not succeed: `kubectl logs job/report-1` shows why"}})}, dsv1.PhaseRunning, "1/1",
+			Health: health.State{Settled: true, Note: health.Info("runs at 0 0 1 1 *; last run 2026-01-01 00:00 UTC, did not succeed: `kubectl logs job/report-1` shows why")}})}, dsv1.PhaseRunning, "1/1",
 			"report: CronJob report: RunFailed: runs at 0 0 1 1 *; last run 2026-01-01 00:00 UTC, did not succeed: `kubectl logs job/report-1` shows why; report", allWell},
 		"resumed": {[]StatusInput{well, paused(well), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
 		"deleted": {[]StatusInput{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that this data needs stay, unless spec.mysql.storage.retention is Delete",
@@ -337,10 +341,10 @@ func TestFirstReady(t *testing.T) {
 func TestBeganEmptyIsAWarning(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{}
-	ds.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Phase: dsv1.PhaseRunning, Message: "PersistentVolumeClaim a" + health.BeganEmpty + "b"}}
+	ds.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Phase: dsv1.PhaseRunning, Message: "m", Culprit: &dsv1.Culprit{Reason: health.BeganEmpty}}}
 	assert.DeepEqual(t, (&Kind{}).Summary(ds).Warnings, []reconcile.Warning{
-		{Reason: dsv1.ReasonDataLost, Field: "status.components[mysql]", Text: "mysql: PersistentVolumeClaim a" + health.BeganEmpty + "b"},
+		{Reason: dsv1.ReasonDataLost, Field: "status.components[mysql]", Text: "mysql: m"},
 	})
-	ds.Status.Components[0].Message = ""
+	ds.Status.Components[0].Culprit = nil
 	assert.Equal(t, len((&Kind{}).Summary(ds).Warnings), 0)
 }

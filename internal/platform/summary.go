@@ -55,7 +55,7 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 	known := ptr.Deref(s.Backup, dsv1.BackupStatus{})
 	summary.Warnings = backup.Warnings(known.LastID, known.Warnings, s.Conditions)
 	for i := range s.Components {
-		if c := &s.Components[i]; strings.Contains(c.Message, health.BeganEmpty) {
+		if c := &s.Components[i]; requires(c) && c.Culprit.Reason == health.BeganEmpty {
 			summary.Warnings = append(summary.Warnings, reconcile.Warning{Reason: dsv1.ReasonDataLost, Field: "status.components[" + c.Name + "]", Text: c.Name + ": " + c.Message})
 		}
 	}

@@ -65,7 +65,7 @@ func (s Style) trouble(ds *dsv1.DataService) []string {
 	var order []string
 	for i := range ds.Status.Components {
 		c := &ds.Status.Components[i]
-		if broken == nil && c.Culprit != nil {
+		if broken == nil && c.Culprit != nil && c.Phase != dsv1.PhaseRunning {
 			broken = c
 		}
 		for _, name := range c.WaitsFor {

@@ -66,7 +66,7 @@ func TestAddClasses(t *testing.T) {
 			}
 			var state health.State
 			e.addClasses(t.Context(), []*unstructured.Unstructured{parse(t, "{kind: Service}"), ingressOf(t, "web", c.class)}, &state)
-			assert.Equal(t, state.Ingress.Name == "web" && state.Ingress.Reason == health.ReasonNoIngressClass, c.want, "%+v", state)
+			assert.Equal(t, state.Note.Culprit.Name == "web" && state.Note.Culprit.Reason == health.ReasonNoIngressClass, c.want, "%+v", state)
 		})
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -295,7 +296,7 @@ func TestContestedIngressIsANote(t *testing.T) {
 		}
 		assert.NilError(t, err)
 		assert.Equal(t, len(seen.Parts[0].Notes), 1)
-		assert.Assert(t, strings.Contains(seen.Parts[0].Notes[0], "Ingress a: another writer keeps changing"), seen.Parts[0].Notes[0])
+		assert.Assert(t, strings.Contains(seen.Parts[0].Notes[0].Text, "Ingress a: another writer keeps changing"), seen.Parts[0].Notes[0].Text)
 		assert.Assert(t, seen.Parts[0].Applied && seen.Parts[0].Error == "" && seen.Parts[0].LookAgain > 0)
 	}
 }
@@ -325,7 +326,7 @@ func TestContestedNumberOfPodsIsANote(t *testing.T) {
 			seen, err = engine.Apply(t.Context(), Request{Owner: book, Plan: plan}, quiet{})
 			assert.NilError(t, err)
 		}
-		assert.DeepEqual(t, seen.Parts[0].Notes, []string{"Deployment a: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to 2 again at growing intervals: " + remedy})
+		assert.DeepEqual(t, seen.Parts[0].Notes, []health.Note{health.Info("Deployment a: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to 2 again at growing intervals: " + remedy)})
 		assert.Assert(t, seen.Parts[0].Applied && seen.Parts[0].Error == "" && seen.Parts[0].LookAgain > 0)
 	}
 }

@@ -86,8 +86,8 @@ func (e *Engine) growVolume(ctx context.Context, part *PartSeen, claim *unstruct
 		e.obstacles.Remove(claim.GetUID())
 		return nil
 	}
-	note := fmt.Sprintf("PersistentVolumeClaim %s %s: %s", claim.GetName(), health.NearlyFull, decided.Obstacle)
-	part.Notes = append(part.Notes, note)
+	note := fmt.Sprintf("PersistentVolumeClaim %s is nearly full, but does not grow: %s", claim.GetName(), decided.Obstacle)
+	part.Notes = append(part.Notes, health.Note{Text: note, Culprit: health.Culprit{Kind: claim.GetKind(), Name: claim.GetName(), Reason: health.ReasonVolumeFull}})
 	if known, _ := e.obstacles.Get(claim.GetUID()); known != note {
 		e.obstacles.Add(claim.GetUID(), note)
 		recorder.Record(ctx, Event{Type: corev1.EventTypeWarning, Reason: EventVolumeNotGrown, Action: "Grow", Related: referTo(claim), Note: note})

@@ -134,7 +134,7 @@ func TestVolumesGrow(t *testing.T) {
 	const why = "it has reached the limit of 13Gi: raise the limit of autoGrow, or delete data"
 	for range 2 {
 		part := pass("13Gi")
-		assert.DeepEqual(t, part.Notes, []string{"PersistentVolumeClaim data-a-0 is nearly full, but does not grow: " + why})
+		assert.DeepEqual(t, part.Notes, []health.Note{{Text: "PersistentVolumeClaim data-a-0 is nearly full, but does not grow: " + why, Culprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "data-a-0", Reason: health.ReasonVolumeFull}}})
 		assert.DeepEqual(t, part.Health.Culprit, health.Culprit{Kind: "PersistentVolumeClaim", Name: "data-a-0", Reason: health.ReasonVolumeFull, Message: why})
 	}
 	assert.Equal(t, len(events.events), 3)

@@ -25,7 +25,7 @@ import (
 func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
 	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, Restart: part.Restart, LookAgain: part.lookAgain, grow: part.Grow}
 	live, err := p.live(ctx, part)
-	if seen.notServed(err) {
+	if seen.notServed(part, err) {
 		return seen, nil
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 		return apply.Result{}, err
 	}
 	for _, r := range refused {
-		seen.Notes = append(seen.Notes, r.Message)
+		seen.Notes = append(seen.Notes, health.Note{Text: r.Message, Culprit: health.Culprit{Kind: r.Claim.GetKind(), Name: r.Claim.GetName(), Reason: EventVolumeNotResized}})
 		seen.LookAgain = max(seen.LookAgain, r.Again)
 		if r.New {
 			p.recorder.Record(ctx, Event{
@@ -107,13 +107,13 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	result, err := p.applier.Apply(ctx, p.owner, planned, live)
 	if contested := (*apply.ContestedError)(nil); errors.As(err, &contested) && planned.GetKind() == "Ingress" {
 		// The part does not fail if another writer keeps changing its Ingress: the pods run, and their Service answers.
-		seen.Notes = append(seen.Notes, err.Error())
+		seen.Notes = append(seen.Notes, health.Info(err.Error()))
 		seen.LookAgain = contested.RetryAfter
 		return apply.Result{Object: live}, nil
 	}
 	if c := result.Contested; c != nil {
 		c.Field = part.NumberField
-		seen.Notes, seen.LookAgain = append(seen.Notes, c.Error()), c.RetryAfter
+		seen.Notes, seen.LookAgain = append(seen.Notes, health.Info(c.Error())), c.RetryAfter
 	}
 	if err == nil {
 		recordApplied(ctx, p.recorder, part, planned, result)
@@ -121,7 +121,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	}
 	if result.Rewrite != nil {
 		note := result.Rewrite.Note(planned)
-		seen.Notes = append(seen.Notes, note)
+		seen.Notes = append(seen.Notes, health.Info(note))
 		if seen.Rewritten == "" {
 			seen.Rewritten = note
 		}
@@ -138,12 +138,15 @@ const awaitServed = 5 * time.Second
 
 // notServed reports whether an error means that the API server does not serve a kind of the part. If so, it records
 // this in the health of the part. The other parts continue, and this part follows when the CRD is installed.
-func (s *PartSeen) notServed(err error) bool {
+func (s *PartSeen) notServed(part *Part, err error) bool {
 	var missing *apply.NotServedError
 	if !errors.As(err, &missing) {
 		return false
 	}
-	culprit := health.Culprit{Kind: missing.Kind.Kind, Reason: "NotServed", Message: missing.Error()}
+	culprit := health.Culprit{Kind: missing.Kind.Kind, Reason: health.ReasonNotServed, Message: missing.Error()}
+	if i := slices.IndexFunc(part.Objects, func(o *unstructured.Unstructured) bool { return o.GroupVersionKind() == missing.Kind }); i >= 0 {
+		culprit.Name = part.Objects[i].GetName()
+	}
 	s.Health = health.State{Problem: missing.Error(), Culprit: culprit}
 	s.LookAgain = awaitServed
 	return true
@@ -174,7 +177,7 @@ func (p *pass) lookOnly(ctx context.Context) (PlanSeen, error) {
 func (p *pass) lookAt(ctx context.Context, part *Part) (PartSeen, error) {
 	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, Restart: part.Restart, Notes: part.Notes, LookAgain: part.lookAgain}
 	live, err := p.live(ctx, part)
-	if seen.notServed(err) {
+	if seen.notServed(part, err) {
 		return seen, nil
 	}
 	if err != nil {

@@ -46,7 +46,7 @@ type Part struct {
 	// RetainsData reports whether the data of the part outlives the owner.
 	RetainsData bool
 	// Notes are messages about the part. They are shown even if the part is healthy.
-	Notes []string
+	Notes []health.Note
 	// KeepReason returns a note for users with the reason why an object stays although the part no longer plans it; "" if
 	// the object may be removed. If KeepReason is nil, all such objects are removed when they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
@@ -155,7 +155,7 @@ type PartSeen struct {
 	Missing  []string       // objects that do not exist, as "Kind name"
 	Error    string         // the reason why it could not be applied
 	Culprit  health.Culprit // the object that Error is about
-	Notes    []string       // facts for the user, even if the part is healthy
+	Notes    []health.Note  // facts for the user, even if the part is healthy
 	Stopped  *Stopped       // as planned
 	Restart  string         // as planned
 	// Rewritten names the object that an admission policy changed; empty if there is none.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -36,7 +37,7 @@ func (p *pass) prune(ctx context.Context, seen *PlanSeen) error {
 			}
 		case !data && part.Applied && p.replaced(o, part, seen):
 			if note := declared.spares(o); note != "" {
-				part.Notes = append(part.Notes, note)
+				part.Notes = append(part.Notes, health.Info(note))
 				continue
 			}
 			useless = append(useless, o)

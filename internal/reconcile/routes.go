@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -39,8 +40,9 @@ func (e *Engine) withoutUnserved(ctx context.Context, plan *Plan) *Plan {
 			}
 			part := &left.Parts[i]
 			part.Objects = slices.DeleteFunc(slices.Clone(part.Objects), func(o *unstructured.Unstructured) bool { return o == planned })
-			part.Notes = append(slices.Clone(part.Notes), fmt.Sprintf(
-				"HTTPRoute %s is left out: install the CRDs of the Gateway API (the API server does not serve %s)", planned.GetName(), missing.Kind.GroupVersion()))
+			text := fmt.Sprintf("HTTPRoute %s is left out: install the CRDs of the Gateway API (the API server does not serve %s)", planned.GetName(), missing.Kind.GroupVersion())
+			culprit := health.Culprit{Kind: planned.GetKind(), Name: planned.GetName(), Reason: health.ReasonNotServed}
+			part.Notes = append(slices.Clone(part.Notes), health.Note{Text: text, Culprit: culprit})
 			part.Revision += "-" // differs from the revision with the route, so that the missing route does not count as a deleted one
 			part.lookAgain = awaitRoutes
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // A service with an httpRoute becomes ready without the CRDs of the Gateway API, and gets its route once the CRDs exist. The operator
-// restores the route like any other object, and deletes it when httpRoute is removed.
+// restores the route like any other object, names a Gateway that refuses the route, and deletes the route when httpRoute is removed.
 func TestHTTPRoute(t *testing.T) {
 	e := parallel(t)
 	e.Start()
@@ -62,6 +62,17 @@ func TestHTTPRoute(t *testing.T) {
 	if live.GetGeneration() != generation {
 		t.Errorf("an unchanged route is written: generation %d, then %d", generation, live.GetGeneration())
 	}
+
+	e.Must(unstructured.SetNestedSlice(live.Object, []any{fields{
+		"parentRef": fields{"name": "public", "namespace": "gateways"}, "controllerName": "example.com/gateway",
+		"conditions": []any{fields{
+			"type": "Accepted", "status": "False", "reason": "NotAllowedByListeners", "message": "no listener admits it", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}},
+	}}, "status", "parents"))
+	e.Must(api.Status().Update(e.Ctx, live))
+	e.Until("a route that its Gateway refuses is named", func() error {
+		return e.mentions(name, "web", "HTTPRoute web: NotAllowedByListeners: Gateway gateways/public: no listener admits it")
+	})
 
 	e.ChangeReady(name, fields{"web": fields{"httpRoute": nil}})
 	e.Until("the route is removed with its field", func() error {

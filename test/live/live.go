@@ -13,14 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
@@ -87,20 +85,11 @@ func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 		}
 	}
 	for _, obj := range found {
-		if pods, _, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); pods == 1 || !setsReplicas(obj) {
+		if pods, _, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas"); pods == 1 || !apply.OwnsReplicas(obj.GetManagedFields()) {
 			unstructured.RemoveNestedField(obj.Object, "spec", "replicas")
 		}
 	}
 	return found, nil
-}
-
-// setsReplicas reports whether the operator owns spec.replicas of an object.
-func setsReplicas(obj *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(obj.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
-		owned := &fieldpath.Set{}
-		return m.Manager == apply.FieldManager && m.FieldsV1 != nil && owned.FromJSON(m.FieldsV1.GetRawReader()) == nil &&
-			owned.Has(fieldpath.MakePathOrDie("spec", "replicas"))
-	})
 }
 
 // Holds returns an error if applying one of the planned objects in asked would change a live object, or if an unplanned

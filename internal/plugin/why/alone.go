@@ -37,7 +37,10 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	c := dsv1.ComponentStatus{Name: of.GetName(), Kind: managed, Phase: dsv1.PhaseUpdating, Ready: state.Ready, Desired: state.Desired, Message: state.Hint}
 	switch {
 	case state.Settled:
-		c.Phase, c.Message = dsv1.PhaseRunning, state.Note
+		c.Phase, c.Message = dsv1.PhaseRunning, state.Note.Text
+		if blamed := state.Note.Culprit; blamed != (health.Culprit{}) {
+			c.Culprit = &dsv1.Culprit{Kind: blamed.Kind, Name: blamed.Name, Reason: blamed.Reason}
+		}
 	case isHeld(of, state.HintCulprit.Reason):
 		c.Phase, c.Message = dsv1.PhaseDegraded, state.Hint
 		c.Culprit = &dsv1.Culprit{Kind: state.HintCulprit.Kind, Name: state.HintCulprit.Name, Reason: state.HintCulprit.Reason}

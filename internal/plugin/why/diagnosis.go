@@ -318,10 +318,10 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 		d.Cause = fmt.Sprintf("%s is %s for %s: %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
 	}
 	switch {
+	case culprit.Reason == health.ReasonNotServed:
+		d.Object = f.Self()
 	case culprit.Name != "":
 		d.Object = f.object(culprit.Kind, culprit.Name)
-	case culprit.Kind != "": // the API server does not serve this kind
-		d.Object = f.Self()
 	}
 	pod := f.pod(culprit.Name)
 	if culprit.Kind == "Pod" && pod != nil {
@@ -331,9 +331,6 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 		f.addLog(d, source, lastWords(pod, source.Name))
 	}
 	d.Events = f.last(f.concerns)
-	if len(d.Do) == 0 && culprit.Kind == object.Route.Kind { // the Gateway has set this reason
-		d.Do = []string{"correct `httpRoute`, or the listener of the Gateway, as the message says"}
-	}
 	if len(d.Do) == 0 {
 		d.Do = advice(f.fallback(c))
 	}

@@ -55,10 +55,7 @@ func (f *Facts) unwell() (health.Culprit, string) {
 	if pod := f.pod(state.HintCulprit.Name); state.HintCulprit.Kind == "Pod" && pod != nil && f.Now.Sub(unreadySince(pod)) > reports {
 		return state.HintCulprit, state.Hint
 	}
-	if culprit, text := f.cronJob(); text != "" {
-		return culprit, text
-	}
-	return f.route()
+	return f.cronJob()
 }
 
 func unreadySince(pod *corev1.Pod) time.Time {
@@ -103,12 +100,6 @@ func (f *Facts) unbound(claim string) (reason, message string) {
 	return cmp.Or(reason, health.ReasonNotBound), cmp.Or(message, "it has no volume, and no event shows why")
 }
 
-// reasonNoMetrics selects the advice for an autoscaler that cannot set the number of pods, whatever its own reason is.
-const reasonNoMetrics = "NoMetrics"
-
-// reasonBeganEmpty selects the advice for a cluster that was formed again on empty volumes.
-const reasonBeganEmpty = "BeganEmpty"
-
 // reasonHeld is the reason of a cron job's pod if the first container of the job's template has ended while another container still runs.
 const reasonHeld = "Held"
 
@@ -150,7 +141,7 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	if c != nil {
 		if culprit, text := f.unwell(); text != "" {
 			d := f.named(c, culprit, text)
-			if culprit.Reason != "RunFailed" && culprit.Reason != reasonHeld && culprit.Kind != object.Route.Kind {
+			if culprit.Reason != "RunFailed" && culprit.Reason != reasonHeld {
 				d.Do = append(d.Do, fmt.Sprintf("the status still says %s: if that lasts, read the operator's log, or start the operator", c.Phase))
 			}
 			return d
@@ -165,42 +156,21 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains the message of a running component if the message names a claim, a cluster, an autoscaler, an Ingress or an HTTPRoute with a
-// problem. For other messages, which are only advice, it returns nil.
+// note explains a running component that requires an action. If c is nil, it examines all components.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
-		named := objectNamed.FindStringSubmatch(one.Message)
-		if named == nil || c != nil && c.Name != one.Name {
+		if one.Phase != dsv1.PhaseRunning || one.Culprit == nil || c != nil && c.Name != one.Name {
 			continue
 		}
-		switch named[1] {
-		case "PersistentVolumeClaim":
-			reason := dsv1.ReasonVolumeNotResized
-			switch {
-			case strings.Contains(one.Message, health.BeganEmpty):
-				reason = dsv1.ReasonDataLost
-			case strings.Contains(one.Message, health.NearlyFull):
-				reason = health.ReasonVolumeFull
-			}
-			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reason)}
-		case "RedisCluster", "EtcdCluster", "MySQLCluster":
-			if strings.Contains(one.Message, health.BeganEmpty) {
-				return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reasonBeganEmpty)}
-			}
-		case "HorizontalPodAutoscaler":
-			d := &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reasonNoMetrics)}
-			if strings.Contains(one.Message, ": "+health.ReasonTooManyReplicas+": ") {
-				d.Wrong, d.Do = false, advice(health.ReasonTooManyReplicas)
-			}
-			return d
-		case "Ingress":
-			if strings.Contains(one.Message, ": "+health.ReasonNoIngressClass+": ") {
-				return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(health.ReasonNoIngressClass)}
-			}
-		case object.Route.Kind:
-			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.Self(), Do: advice("NotServed")}
+		d := &Diagnosis{Ready: true, Wrong: one.Culprit.Reason != health.ReasonTooManyReplicas, Cause: one.Name + ": " + one.Message, Object: f.Self()}
+		if one.Culprit.Reason != health.ReasonNotServed {
+			d.Object = f.object(one.Culprit.Kind, one.Culprit.Name)
 		}
+		if d.Do = advice(one.Culprit.Reason); d.Do == nil { // the reason is another controller's
+			d.Do = advice(one.Culprit.Kind)
+		}
+		return d
 	}
 	return nil
 }

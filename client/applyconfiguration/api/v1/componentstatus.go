@@ -32,7 +32,7 @@ type ComponentStatusApplyConfiguration struct {
 	// waitsFor lists the components that must be ready before this component is created or updated.
 	// Empty if it waits for no component.
 	WaitsFor []string `json:"waitsFor,omitempty"`
-	// culprit is the object to look at while phase is Degraded or Failed.
+	// culprit is the object to look at while phase is Degraded or Failed, or if a running component requires an action.
 	Culprit *CulpritApplyConfiguration `json:"culprit,omitempty"`
 	// failedFrom is the phase that the component had before Failed. The component returns to this
 	// phase when the error no longer occurs.

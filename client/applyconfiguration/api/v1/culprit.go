@@ -8,7 +8,7 @@ package v1
 // CulpritApplyConfiguration represents a declarative configuration of the Culprit type for use
 // with apply.
 //
-// Culprit is the object that keeps a component from being ready.
+// Culprit is the object that keeps a component from being ready, or that requires an action of the user.
 type CulpritApplyConfiguration struct {
 	// kind of the object, such as Pod, Deployment or PersistentVolumeClaim.
 	Kind *string `json:"kind,omitempty"`
