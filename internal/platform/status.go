@@ -57,6 +57,9 @@ func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv
 		}
 		healthy.Set(c, dsv1.ConditionBackupHealthy)
 		recoverable.Set(c, dsv1.ConditionRecoverable)
+		if problem := backupProblem(next.Conditions); problem != "" && next.Message == Arrows(next.Components) {
+			next.Message = problem + "; " + next.Message
+		}
 		seen.Import.Verdict().Set(c, dsv1.ConditionImported)
 	}
 	tellSwitch(&next.Conditions, prev, seen, now)
@@ -213,6 +216,19 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		}
 	}
 	return Arrows(next.Components)
+}
+
+// backupProblem returns the first problem with the backups of the database, or "". A first backup or check that is not due yet, and an
+// archive that is stopped or starts, are no problems.
+func backupProblem(conditions []metav1.Condition) string {
+	for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
+		c := meta.FindStatusCondition(conditions, kind)
+		if c != nil && c.Status == metav1.ConditionFalse &&
+			!slices.Contains([]string{dsv1.ReasonNoBackup, dsv1.ReasonNotVerified, dsv1.ReasonArchiveStopped, dsv1.ReasonArchiveNotReady}, c.Reason) {
+			return fmt.Sprintf("backup: %s: %s", c.Reason, c.Message)
+		}
+	}
+	return ""
 }
 
 // problems names the first unhealthy component, and the number of further unhealthy components.

@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
@@ -334,6 +336,27 @@ func TestFirstReady(t *testing.T) {
 			assert.DeepEqual(t, got[0].FirstReady, test.want)
 			assert.DeepEqual(t, components(got, []reconcile.PartSeen{test.seen}, nil, metav1.Unix(400, 0)), got)
 		})
+	}
+}
+
+// status.message begins with a problem of the backups if no component has a problem. A first backup that is not due yet is no problem.
+func TestBackupProblemIsNamed(t *testing.T) {
+	t.Parallel()
+	stuck := backup.Unfinished{Name: "b", Stuck: "its claim does not exist"}
+	for name, test := range map[string]struct {
+		auth health.State
+		jobs []backup.Unfinished
+		want string
+	}{
+		"no backup yet":                 {up, nil, "mysql->auth"},
+		"it does not start":             {up, []backup.Unfinished{stuck}, "backup: PodNotStarting: Job b does not start: its claim does not exist; mysql->auth"},
+		"a component has a problem too": {health.State{Desired: 1, Problem: "problem"}, []backup.Unfinished{stuck}, "auth: problem"},
+	} {
+		backups := &mysql.Observed{Declared: &dsv1.Backup{Schedule: "0 1 * * *"}, Unfinished: test.jobs}
+		seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", up), seenOf("auth", test.auth)}, Backups: backups}
+		status := Compute(dsv1.DataServiceStatus{}, seen, noon)
+		assert.Equal(t, status.Message, test.want, name)
+		assert.DeepEqual(t, Compute(status, seen, noon), status) // nothing is written
 	}
 }
 

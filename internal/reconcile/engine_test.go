@@ -326,7 +326,10 @@ func TestContestedNumberOfPodsIsANote(t *testing.T) {
 			seen, err = engine.Apply(t.Context(), Request{Owner: book, Plan: plan}, quiet{})
 			assert.NilError(t, err)
 		}
-		assert.DeepEqual(t, seen.Parts[0].Notes, []health.Note{health.Info("Deployment a: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to 2 again at growing intervals: " + remedy)})
+		assert.DeepEqual(t, seen.Parts[0].Notes, []health.Note{{
+			Text:    "Deployment a: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to 2 again at growing intervals: " + remedy,
+			Culprit: health.Culprit{Kind: "Deployment", Name: "a", Reason: ReasonContested},
+		}})
 		assert.Assert(t, seen.Parts[0].Applied && seen.Parts[0].Error == "" && seen.Parts[0].LookAgain > 0)
 	}
 }

@@ -107,13 +107,13 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	result, err := p.applier.Apply(ctx, p.owner, planned, live)
 	if contested := (*apply.ContestedError)(nil); errors.As(err, &contested) && planned.GetKind() == "Ingress" {
 		// The part does not fail if another writer keeps changing its Ingress: the pods run, and their Service answers.
-		seen.Notes = append(seen.Notes, health.Info(err.Error()))
+		seen.Notes = append(seen.Notes, contest(contested))
 		seen.LookAgain = contested.RetryAfter
 		return apply.Result{Object: live}, nil
 	}
 	if c := result.Contested; c != nil {
 		c.Field = part.NumberField
-		seen.Notes, seen.LookAgain = append(seen.Notes, health.Info(c.Error())), c.RetryAfter
+		seen.Notes, seen.LookAgain = append(seen.Notes, contest(c)), c.RetryAfter
 	}
 	if err == nil {
 		recordApplied(ctx, p.recorder, part, planned, result)
@@ -127,6 +127,11 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 		}
 	}
 	return result, err
+}
+
+// contest returns a note on an object that another writer keeps changing.
+func contest(err *apply.ContestedError) health.Note {
+	return health.Note{Text: err.Error(), Culprit: health.Culprit{Kind: err.Kind, Name: err.Name, Reason: ReasonContested}}
 }
 
 // awaitPods is the interval between checks of pods whose workload is not watched, and between calls of Part.Confirm. A check reads only the
