@@ -136,10 +136,10 @@ func (c *cluster) roll() *Decision {
 	case c.failed() != nil:
 		failed := c.failed()
 		return c.say(StateRolling, "the last change failed on member %d (%s): no further pod is replaced; correct the change", failed.Ordinal, failed.Ended)
+	case c.want.Replicas > 1 && c.unsettled(p.Ordinal) != nil && !c.unsettled(p.Ordinal).Outdated:
+		return c.say(StateRolling, "pods are outdated: member %d must be ready for %s without a restart before the next member is restarted", c.unsettled(p.Ordinal).Ordinal, c.want.WellFor)
 	case slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal != p.Ordinal && m.Ordinal < c.want.Replicas }):
 		return c.say(StateRolling, "pods are outdated: waiting until all other members follow the primary before a member is restarted")
-	case c.want.Replicas > 1 && c.unsettled(p.Ordinal) != nil:
-		return c.say(StateRolling, "pods are outdated: member %d must be ready for %s without a restart before the next member is restarted", c.unsettled(p.Ordinal).Ordinal, c.want.WellFor)
 	case p.Outdated && c.want.Replicas == 1 && len(c.record.Voters) == 0 && c.record.Acknowledgements == 0:
 		return c.do(StateRolling, c.order(ActionDeletePod, p), "member %d is restarted with its new pod; there is no other member", p.Ordinal)
 	}
