@@ -63,12 +63,14 @@ suite-backup-agent: $(GOTESTSUM) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redi
 suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server $(ETCDS)
 	$(SUITE_TEST) $(ARGS) ./test/backup
 
-# Everything that no other group has: the operator on a simulated cluster, the API, charts and packages without side effects, in full.
-# FORM=long adds the oldest Kubernetes.
+# The tests that `make test` omits and that no other group has: the operator on a simulated cluster, the API, charts and packages without side
+# effects. FORM=long runs these packages in full, and `make test` on the oldest Kubernetes.
+OTHER_GROUPS := test/(backup|[a-z]*cluster|guard|example)|internal/(metrics|redis/topology|etcd/membership|mysql/replication)
 .PHONY: suite-platform suite-emulator suite-oldest suite-upgrade suite-ha suite-chart
 verify-platform: suite-platform suite-emulator suite-upgrade suite-ha suite-chart $(if $(FULL),suite-oldest)
 suite-platform: test-tools $(MONGODB_OPERATOR) $(FERRETDB)
-	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard)|internal/(metrics|redis/topology|etcd/membership|mysql/replication))$$'))
+	$(SUITE_TEST) $(or $(ARGS),$(if $(FULL),$$(go list ./... | grep -vE '/($(OTHER_GROUPS))$$'),$$(hack/omitted.sh '$(OTHER_GROUPS)')))
+	$(if $(ARGS),,$(SUITE_TEST) -tags example ./test/example)
 # Programs run as the processes of simulated pods.
 suite-emulator: $(SUITE_TOOLS)
 	$(SUITE_TEST) -tags emulator $(ARGS) ./test/harness/emulator
