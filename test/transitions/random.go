@@ -358,7 +358,7 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 
 // asPlanned returns a function that compares objects with the plan. An object whose plan is unchanged must be unchanged.
 func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstructured) func(live.Objects) error {
-	d := fields.Compare(w.before, planned)
+	d := fields.Compare(withoutDefault(w.before), withoutDefault(planned))
 	concerned := slices.Concat(d.Added, d.Changed, d.Removed)
 	asked := slices.DeleteFunc(slices.Clone(planned), func(obj *unstructured.Unstructured) bool {
 		return !slices.Contains(concerned, fields.ID(obj))
@@ -374,6 +374,19 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 		}
 		return w.space.Holds(ctx, planned, asked, objects)
 	}
+}
+
+// withoutDefault returns planned objects without a spec.replicas of 1, which live.Objects omits, too.
+func withoutDefault(planned []*unstructured.Unstructured) []*unstructured.Unstructured {
+	without := make([]*unstructured.Unstructured, len(planned))
+	for i, o := range planned {
+		without[i] = o
+		if pods, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); pods == 1 {
+			without[i] = o.DeepCopy()
+			unstructured.RemoveNestedField(without[i].Object, "spec", "replicas")
+		}
+	}
+	return without
 }
 
 // shows returns an error unless each changed property changes the plan of its component. A property that the corpus
