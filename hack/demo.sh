@@ -112,7 +112,7 @@ up() {
 
 	say 'installing the CRD'
 	"$kubectl" get crd dataservices.d3os-product.com.d3os >/dev/null 2>&1 || touch "$state/installed-crd"
-	"$kubectl" apply -k config/crd >/dev/null
+	"$kubectl" apply --server-side --force-conflicts -k config/crd >/dev/null
 	wait_until_served
 
 	say 'starting the operator'
