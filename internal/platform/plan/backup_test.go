@@ -75,7 +75,7 @@ func secretsOf(pod map[string]any) []string {
 }
 
 // Only backup pods have the credentials of the store. Only pods that read a backup have the private key. Each pod has the password of its
-// account. All pods connect to the server at the port of the server's Service.
+// account. All pods connect to the server at the port of the server's Service, and use the store as the same writer.
 func TestBackupsHaveWhatTheyNeedAndNoMore(t *testing.T) {
 	t.Parallel()
 	const users = "mysql-dataservice-users"
@@ -108,6 +108,10 @@ func TestBackupsHaveWhatTheyNeedAndNoMore(t *testing.T) {
 				if server, ok := strings.CutPrefix(argument, "--server="); ok {
 					assert.Equal(t, server, "mysql-dataservice:3307", o.GetName())
 				}
+			}
+			if slices.Contains(got, "store") {
+				arguments, _, _ := unstructured.NestedStringSlice(pod["containers"].([]any)[0].(map[string]any), "args")
+				assert.Assert(t, is.Contains(append(command, arguments...), "--writer=11111111-2222-3333-4444-555555555555"), o.GetName())
 			}
 		}
 	}
