@@ -47,18 +47,16 @@ func (m *realMongoOperator) prepare() {
 	var err error
 	m.guard, err = process.NewGuard(filepath.Join(dir, "process"))
 	m.Must(err)
-	m.Cleanup(func() {
-		m.Must(m.guard.End())
+	m.crd(filepath.Join(moduleOf(m.env), "config", "crd", "bases", "mongodbcommunity.mongodb.com_mongodbcommunity.yaml"))
+	m.Cleanup(func() { // before the CRD is deleted, and the resource with it
 		if m.Failed() {
 			text, _ := os.ReadFile(m.log)
 			lines := strings.Split(string(text), "\n")
 			m.Logf("the log of MongoDB's operator ends:\n%s", strings.Join(lines[max(0, len(lines)-40):], "\n"))
-			if m.read() == nil && m.live != nil {
-				m.Logf("the resource has resource version %s and status %v", m.live.GetResourceVersion(), m.live.Object["status"])
-			}
+			m.Logf("the resource, or the error: %v %v", m.read(), m.live)
 		}
+		m.Must(m.guard.End())
 	})
-	m.crd(filepath.Join(moduleOf(m.env), "config", "crd", "bases", "mongodbcommunity.mongodb.com_mongodbcommunity.yaml"))
 	ctx, cancel := context.WithCancel(m.Ctx)
 	var agents sync.WaitGroup
 	agents.Go(func() { m.agents(ctx) })
