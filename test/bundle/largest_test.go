@@ -14,9 +14,9 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// The operator plans or refuses specs that use many fields at once, up to the size that etcd accepts, within a second of processor time.
-// A busy machine takes longer, so make test omits this test.
-func TestLargestSpecsPlanInASecond(t *testing.T) {
+// The operator plans or refuses specs that use many fields at once, up to the size that etcd accepts, in bounded time. Neighbours change the
+// measured processor time, so make test omits this test.
+func TestLargestSpecsPlanInTime(t *testing.T) {
 	harness.Long(t)
 	repeat := func(n int, format string) string {
 		items := make([]string, n)

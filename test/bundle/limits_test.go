@@ -41,10 +41,9 @@ import (
 )
 
 const (
-	// promised is the maximum processor time of a plan.
-	promised = time.Second
-	// light is the maximum processor time for planning a small spec.
-	light = promised / 10
+	// atMost is the maximum processor time of a plan, as a multiple of the time for planning the sample with every field. On a machine that plans
+	// this sample in 25 ms, it is a second.
+	atMost = 40
 	// largest is the maximum size of a resource in etcd, minus the bytes that the operator adds.
 	largest = 1_200_000
 )
@@ -115,9 +114,9 @@ func TestEveryFieldIsBounded(t *testing.T) {
 	}
 }
 
-// The operator plans or refuses the largest value of any field within a second of processor time. A busy machine takes longer, so make
-// test omits this test.
-func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
+// The operator plans or refuses the largest value of any field in bounded time. Neighbours change the measured processor time, so make test
+// omits this test.
+func TestLargestValueOfEveryFieldPlansInTime(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
 	for _, k := range all(t) {
@@ -137,8 +136,8 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
-// The operator plans or refuses the largest number in any field within a second of processor time, also together with a podTemplate.
-func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
+// The operator plans or refuses the largest number in any field in bounded time, also together with a podTemplate.
+func TestLargestNumberOfEveryFieldPlansInTime(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
 	template := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 7000)}}}
@@ -173,22 +172,50 @@ func numbers(path string, s apiextensionsv1.JSONSchemaProps) map[string]int64 {
 	return found
 }
 
-// measure plans a spec and fails the test if that takes longer than promised. If the operator plans several such specs
+// measure plans a spec and fails the test if that takes longer than atMost plans of the sample. If the operator plans several such specs
 // in parallel, the limit is a tenth of that time. isLarge reports whether the operator plans only one such spec at a
 // time.
 func measure(t *testing.T, name string, k kind, spec map[string]any) (isLarge bool) {
 	t.Helper()
 	begun := processorTime(t)
 	resource, err := k.plan(t, spec)
-	took, bound, isLarge := processorTime(t)-begun, promised, reconcile.IsHeavy(resource)
+	took, bound, isLarge := processorTime(t)-begun, atMost*ofSample(t), reconcile.IsHeavy(resource)
 	if !isLarge {
-		bound = light
+		bound /= 10
 	}
 	if took > bound/4 {
-		t.Logf("%s: %s, large: %t, %.100v", name, took, isLarge, err)
+		t.Logf("%s: %s of %s, large: %t, %.100v", name, took, bound, isLarge, err)
 	}
 	assert.Check(t, took <= bound, "%s takes %s, and the limit is %s", name, took, bound)
 	return isLarge
+}
+
+// sampleTime is the processor time of ofSample, which one process measures once.
+var sampleTime time.Duration
+
+// ofSample returns the median processor time of planning config/samples/everything.yaml with nothing cached.
+func ofSample(t *testing.T) time.Duration {
+	t.Helper()
+	if sampleTime > 0 {
+		return sampleTime
+	}
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/samples/everything.yaml"))
+	assert.NilError(t, err)
+	sample := &unstructured.Unstructured{}
+	assert.NilError(t, yaml.Unmarshal(data, &sample.Object))
+	spec := sample.Object["spec"].(map[string]any)
+	times := make([]time.Duration, 9)
+	for i := range times {
+		k := all(t)[0]
+		begun := processorTime(t)
+		_, err := k.plan(t, spec)
+		assert.NilError(t, err)
+		times[i] = processorTime(t) - begun
+	}
+	slices.Sort(times)
+	sampleTime = times[len(times)/2]
+	t.Logf("the sample takes %s (%s)", sampleTime, times)
+	return sampleTime
 }
 
 // twin matches the components whose schema equals that of web or mysql.
