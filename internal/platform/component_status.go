@@ -46,8 +46,8 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 		next.Phase = dsv1.PhasePending
 	case c.Health.Settled:
 		next.Phase = dsv1.PhaseRunning
-		if next.Message == "" && c.Health.Note.From == 0 {
-			next.Message = c.Health.Note.Text
+		if note := c.Health.Note; next.Message == "" && note.Culprit == (health.Culprit{}) { // see request for the others
+			next.Message = note.Text
 		}
 	case c.Health.Problem != "":
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)

@@ -353,7 +353,7 @@ func (k *Kind) decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observ
 	if after := obs.Members.LookAgain(); after > 0 {
 		return reconcile.Decision{LookAgain: after}
 	}
-	return reconcile.Decision{LookAgain: startsSeen(ds, seen.Parts)}
+	return reconcile.Decision{LookAgain: startsSeen(ds, seen.Parts, time.Now())}
 }
 
 // decideSwitch returns the decision while a single server becomes several members, or during a switch to another
@@ -377,14 +377,14 @@ func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcil
 	return next
 }
 
-// startsSeen returns the delay until the next reconciliation while a StatefulSet starts, or while the status does not show a note about an
-// object yet; otherwise 0. The next reconciliation detects a missed StartDeadline or BindDeadline, or the time of the note.
-func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Duration) {
+// startsSeen returns the delay until the next reconciliation while a StatefulSet starts, or until a note counts; otherwise 0. The next
+// reconciliation detects a missed StartDeadline or BindDeadline, or the time of the note.
+func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen, now time.Time) (after time.Duration) {
 	shows := func(part reconcile.PartSeen, text string) bool {
 		return slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == part.Name && c.Message == text })
 	}
 	for _, part := range parts {
-		if note := part.Health.Note; note.From > 0 && !shows(part, note.Text) {
+		if part.Health.Note.From > now.Unix() {
 			after = time.Minute
 		}
 		if part.Kind != "StatefulSet" || !part.Exists || part.Health.Settled || part.Health.Problem != "" {

@@ -125,7 +125,7 @@ func (c *cluster) roll() *Decision {
 	if !answers {
 		return nil
 	}
-	next := c.nextToRoll()
+	next, unsettled := c.nextToRoll(), c.unsettled(p.Ordinal)
 	switch {
 	case next != nil && (!c.record.IsVoter(next.Identity) || len(c.record.Voters) == 1):
 		return c.do(StateRolling, c.order(ActionDeletePod, *next), "member %d is restarted with its new pod", next.Ordinal)
@@ -136,8 +136,8 @@ func (c *cluster) roll() *Decision {
 	case c.failed() != nil:
 		failed := c.failed()
 		return c.say(StateRolling, "the last change failed on member %d (%s): no further pod is replaced; correct the change", failed.Ordinal, failed.Ended)
-	case c.want.Replicas > 1 && c.unsettled(p.Ordinal) != nil && !c.unsettled(p.Ordinal).Outdated:
-		return c.say(StateRolling, "pods are outdated: member %d must be ready for %s without a restart before the next member is restarted", c.unsettled(p.Ordinal).Ordinal, c.want.WellFor)
+	case c.want.Replicas > 1 && unsettled != nil && !unsettled.Outdated:
+		return c.say(StateRolling, "pods are outdated: member %d must be ready for %s without a restart before the next member is restarted", unsettled.Ordinal, c.want.WellFor)
 	case slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal != p.Ordinal && m.Ordinal < c.want.Replicas }):
 		return c.say(StateRolling, "pods are outdated: waiting until all other members follow the primary before a member is restarted")
 	case p.Outdated && c.want.Replicas == 1 && len(c.record.Voters) == 0 && c.record.Acknowledgements == 0:
