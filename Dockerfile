@@ -16,6 +16,8 @@ LABEL org.opencontainers.image.title="d3os-operator" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY LICENSE /licenses/LICENSE
+COPY bin/${TARGETOS}/${TARGETARCH}/manager.notices /licenses/manager.notices
+COPY bin/${TARGETOS}/${TARGETARCH}/agent.notices /licenses/agent.notices
 COPY bin/${TARGETOS}/${TARGETARCH}/manager.cdx.json /sbom/manager.cdx.json
 COPY bin/${TARGETOS}/${TARGETARCH}/agent.cdx.json /sbom/agent.cdx.json
 COPY bin/${TARGETOS}/${TARGETARCH}/agent /agent

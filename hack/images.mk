@@ -15,7 +15,7 @@ CERT_DIR       ?=
 
 comma := ,
 # binaries(platforms)
-binaries = $(foreach program,$(PROGRAMS),$(patsubst %,bin/%/$(program).cdx.json,$(subst $(comma), ,$(1))))
+binaries = $(foreach program,$(PROGRAMS),$(foreach file,cdx.json notices,$(patsubst %,bin/%/$(program).$(file),$(subst $(comma), ,$(1)))))
 # The commit from which VERSION was released; empty for an unreleased version, which is built from this tree.
 RELEASED := $(shell awk '$$1 == "$(VERSION)" {print $$2}' releases/commits)
 # The programs in the image; releases before 0.3.0 have no agent.
@@ -41,6 +41,10 @@ bin/linux/%.cdx.json: bin/linux/% $(CYCLONEDX)
 	@command -v jq >/dev/null || $(images_sh) packages
 	@$(CYCLONEDX) bin -json -std -noserial -notimestamp -version 'v$(VERSION)' -output $@.new $< 2>$@.log || { cat $@.log >&2; exit 1; }
 	@jq '[.components[] | select(.version == "(devel)")."bom-ref"] as $$own | del(.metadata.tools) | walk(if type == "array" then map(select(."bom-ref"? // .ref? // . | IN($$own[]) | not)) else . end)' $@.new >$@ && rm $@.new $@.log
+
+# The licences of the modules in the binary.
+bin/linux/%.notices: bin/linux/%
+	@go run ./hack/notices $< >$@.new && mv $@.new $@
 
 ##@ Images
 

@@ -96,9 +96,9 @@ manager() {
 		context manager
 		mkdir -p "$context/bin/$platform"
 		cp Dockerfile LICENSE "$context"
-		cp bin/"$platform"/manager{,.cdx.json} "$context/bin/$platform"
+		cp bin/"$platform"/manager{,.cdx.json,.notices} "$context/bin/$platform"
 		if [[ " ${PROGRAMS:-manager agent} " == *' agent '* ]]; then
-			cp bin/"$platform"/agent{,.cdx.json} "$context/bin/$platform"
+			cp bin/"$platform"/agent{,.cdx.json,.notices} "$context/bin/$platform"
 		else
 			sed -i '/agent/d' "$context/Dockerfile"
 		fi

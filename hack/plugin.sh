@@ -28,6 +28,7 @@ for platform in ${PLUGIN_PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/
 	printf '  [%s] building the plugin for %s\n' "$(date +%T)" "$platform" >&2
 	GOOS=$os GOARCH=$arch CGO_ENABLED=0 go build -C cmd/kubectl-dataservice -trimpath -buildvcs=false \
 		-ldflags "-s -w -X d3os.com/d3os-operator/internal/version.Version=$VERSION" -o "$folder/$program" .
+	go run ./hack/notices "$folder/$program" >"$folder/NOTICES"
 	cp LICENSE cmd/kubectl-dataservice/kubectl_complete-dataservice "$folder/"
 	archive=kubectl-dataservice_${VERSION}_${os}_$arch.tar.gz
 	tar --create --directory "$folder" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner \

@@ -99,7 +99,7 @@ func TestInstall(t *testing.T) {
 	help := run(t, work, environ, kubectl, "dataservice", "--version")
 	assert.Assert(t, strings.Contains(help, version), "%s on %s/%s", help, runtime.GOOS, runtime.GOARCH)
 	// The archive also contains the other files that a user needs.
-	for _, name := range []string{"LICENSE", "kubectl_complete-dataservice"} {
+	for _, name := range []string{"LICENSE", "NOTICES", "kubectl_complete-dataservice"} {
 		files, err := filepath.Glob(filepath.Join(root, "store/dataservice/*", name))
 		assert.NilError(t, err)
 		assert.Equal(t, len(files), 1, name)
