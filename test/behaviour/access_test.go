@@ -262,8 +262,12 @@ func TestANamespaceWithoutRights(t *testing.T) {
 		o.WatchNamespaces, o.RightsPoll = []string{home.Namespace, further.Namespace}, 100*time.Millisecond
 		elects(o, home.Namespace)
 	}
+	network, err := process.ClaimNetwork()
+	home.Must(err)
+	home.Cleanup(func() { home.Must(network.Release()) })
 	cfg, options := rest.CopyConfig(config), harness.ManagerOptions("")
 	some(cfg, &options)
+	options.ProbeBindAddress = network.Next() + ":8081"
 	account, err := client.New(cfg, client.Options{Scheme: api.Scheme()})
 	home.Must(err)
 	home.Until("the operator has its rights", func() error {
@@ -276,6 +280,14 @@ func TestANamespaceWithoutRights(t *testing.T) {
 	if ds := get(further, &dsv1.DataService{}, left); ds.Status.Phase != "" {
 		t.Errorf("a DataService where the operator has no rights is %s", ds.Status.Phase)
 	}
+	home.Until("the readiness names the namespace", func() error {
+		response, err := http.Get("http://" + options.ProbeBindAddress + "/readyz/namespaces")
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(response.Body)
+		return errors.Join(err, response.Body.Close(), harness.Mentions(string(body), further.Namespace))
+	})
 	further.grant(rules, subject)
 	if err := op.Wait(); !errors.Is(err, manager.ErrRights) {
 		t.Fatalf("the operator has ended with %v", err)

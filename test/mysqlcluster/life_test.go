@@ -150,6 +150,11 @@ func (s *scene) unready(from int) {
 	})
 }
 
+// staysWell diagnoses the cluster until the returned function is called. A primary that moves may let commits wait.
+func (s *scene) staysWell() (end func()) {
+	return why.StaysWell(s.T, suite.Config, mysqlv1.GroupVersion.WithKind("MySQLCluster"), s.Namespace, name, "commits have waited for five seconds")
+}
+
 // While a client writes, members are added and removed and the primary is moved. No change counts as a failover.
 func TestChanges(t *testing.T) {
 	inFullForm(t)
@@ -157,7 +162,7 @@ func TestChanges(t *testing.T) {
 	s.start()
 	s.create("replicas: 1")
 	t.Logf("one member after %.1f s", s.ready(1).Seconds())
-	defer why.StaysWell(t, suite.Config, mysqlv1.GroupVersion.WithKind("MySQLCluster"), s.Namespace, name, "commits have waited for five seconds")()
+	defer s.staysWell()()
 	writer := s.write()
 	for _, c := range []struct {
 		what, spec string

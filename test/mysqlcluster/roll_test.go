@@ -69,6 +69,7 @@ func TestRolls(t *testing.T) {
 	s.start(func(_ *rest.Config, o *manager.Options) { o.MySQL.Tap = tap })
 	s.create("replicas: 3")
 	s.ready(3)
+	defer s.staysWell()()
 	writer := s.writers(4)
 	for i, change := range []string{"{config: {max_connections: '70'}}", "{image: " + strings.Replace(image, "9.7.4", "9.7.5", 1) + "}"} {
 		before, began := s.uids(3), time.Now()

@@ -39,6 +39,8 @@ func TestPing(t *testing.T) {
 			assert.ErrorContains(t, server.Ping(t.Context(), wrong), "Access denied")
 			s.Kill()
 			assert.ErrorContains(t, server.Ping(t.Context(), without), "connection refused")
+			s.Up()
+			assert.NilError(t, server.Ping(t.Context(), s.Options()), "the server has no password in its cache")
 		})
 	}
 }

@@ -147,11 +147,11 @@ func TestLogsOfAContainerThatFails(t *testing.T) {
 	assert.NilError(t, harness.Mentions(out, "[auth-0/auth] \"started\"\n", "[auth-1/auth] error: "))
 }
 
-// The commands version and events name the objects that the user may not read, and continue without them.
+// The commands version and events name the objects that the user may not read, and continue without them. They escape control characters.
 func TestWithFewRights(t *testing.T) {
 	t.Parallel()
 	about := func(kind, name string) corev1.Event {
-		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: "Seen", Message: "about " + name}
+		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: "Seen", Message: "\x1b[2Jabout " + name}
 	}
 	deployment := map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{
 		"name": "auth", "namespace": "a", "annotations": map[string]any{object.AnnotationWriter: "0.2.0"}}}
@@ -188,7 +188,7 @@ func TestWithFewRights(t *testing.T) {
 		{some, []string{"version"}, []string{"writer    0.2.0; you may not list StatefulSet\n"}, "none:", ""},
 		{none, []string{"version"}, []string{"writer    none: this namespace has no Deployment or StatefulSet of the operator\n"}, "may not", ""},
 		{few, []string{"version", "-o", "json"}, []string{`"refused": [`, `"StatefulSet"`}, `"writer"`, ""},
-		{few, []string{"events", "platform"}, []string{"about platform"}, "auth-0", "note: you may not list ConfigMap, CronJob, "},
+		{few, []string{"events", "platform"}, []string{`\u001b[2Jabout platform`}, "auth-0", "note: you may not list ConfigMap, CronJob, "},
 		{few, []string{"events", "platform"}, nil, "other-0", "pods: their events may be missing\n"},
 		{some, []string{"events", "platform"}, []string{"about platform", "about auth-0"}, "other-0", "pods: their events may be missing\n"},
 		{some, []string{"events", "platform", "-o", "json"}, []string{"about auth-0"}, "note", "pods: their events may be missing\n"},

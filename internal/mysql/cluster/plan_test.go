@@ -274,14 +274,15 @@ func TestReach(t *testing.T) {
 }
 
 // Invalid schedules of backups and checks, and an invalid time zone, are refused with their path.
-func TestSchedulesAreChecked(t *testing.T) {
+func TestSpecsAreChecked(t *testing.T) {
 	t.Parallel()
 	for spec, message := range map[string]string{
-		"schedule: '0 24 * * *'": "spec.backup.schedule: the hour '24' is refused", "verify: {schedule: '0 3 * * 7'}": "spec.backup.verify.schedule: the day of the week '7' is refused",
-		"timeZone: Europe/Nowhere": "spec.backup.timeZone: 'Europe/Nowhere' is not known",
+		"backup: {schedule: '0 24 * * *'}": "spec.backup.schedule: the hour '24' is refused", "backup: {verify: {schedule: '0 3 * * 7'}}": "spec.backup.verify.schedule: the day of the week '7' is refused",
+		"backup: {timeZone: Europe/Nowhere}": "spec.backup.timeZone: 'Europe/Nowhere' is not known",
+		`config: {init_connect: "a\nb"}`:     "spec.config[init_connect]: must be one line",
 	} {
 		mc := read(t, "backup")
-		assert.NilError(t, yaml.Unmarshal([]byte("backup: {"+spec+"}"), &mc.Spec))
+		assert.NilError(t, yaml.Unmarshal([]byte(spec), &mc.Spec))
 		_, err := values(mc, object.Owner{}, planned{}, Images{})
 		assert.ErrorContains(t, err, message)
 	}
