@@ -91,6 +91,19 @@ func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string
 	return s.WaitReason, s.Wait
 }
 
+// AddBackups returns the message of a database with the problem of its backups, if the database is well otherwise. The problem comes first,
+// except after the report that the database began empty.
+func AddBackups[O any](s *Standing, seen reconcile.Seen[O], message string, conditions []metav1.Condition) string {
+	c := health.BackupProblem(conditions)
+	switch {
+	case c == nil || !s.Settled || seen.Paused || seen.Deleting:
+		return message
+	case s.Began != "":
+		return Join(message, health.BackupText(c))
+	}
+	return Join(health.BackupText(c), message)
+}
+
 // SetConditions sets the conditions that every database has. reason and message are also the reason and the message
 // of the status. more, which may be nil, sets the kind's own conditions. They follow the condition Ready.
 func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[O], reason, message string, more func()) {

@@ -14,6 +14,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -52,6 +53,12 @@ func TestBeganEmpty(t *testing.T) {
 			assert.Assert(t, meta.IsStatusConditionTrue(ec.Status.Conditions, etcdv1.ConditionReady), "%s", ec.Status.Message)
 			assert.Assert(t, ec.Status.FirstReady == nil, "a settled cluster stores nothing")
 
+			assert.Assert(t, !strings.Contains(ec.Status.Message, "backup: "), "%s", ec.Status.Message)
+			ec.Spec.Backup, runs.backups.Jobs = &backupv1.ClusterBackup{}, []backup.Unfinished{{Name: "b", Stuck: "m"}}
+			report(k, ec, &runs, now)
+			const failed = "backup: PodNotStarting: Job b does not start: m"
+			assert.Assert(t, strings.HasPrefix(ec.Status.Message, failed+"; "), "%s", ec.Status.Message)
+
 			c.change(ec)
 			pod.Answer, pod.Ready, pod.Report = nil, false, &membership.Report{Volume: membership.VolumeEmpty}
 			report(k, ec, &Observation{View: membership.View{Live: 1, Record: c.record, Claims: c.claims, Pods: []membership.Pod{pod}}}, now)
@@ -62,6 +69,7 @@ func TestBeganEmpty(t *testing.T) {
 			began := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionBeganEmpty)
 			const note = " began empty: it was formed without data and without a record after it was ready (1970-01-01T00:16:40Z)"
 			assert.Equal(t, strings.Contains(ec.Status.Message, "EtcdCluster "+ec.Name+note), c.note, "%s", ec.Status.Message)
+			assert.Equal(t, strings.HasSuffix(ec.Status.Message, "; "+failed), c.note, "%s", ec.Status.Message)
 			if !c.note {
 				assert.Assert(t, began == nil, "%+v", began)
 				return

@@ -41,6 +41,7 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 	s.Step = standing.Step
 	s.Reason, s.Message = database.Explain(standing, seen)
 	v.conditions(s, standing, now)
+	s.Message = database.AddBackups(standing, seen, s.Message, s.Conditions)
 }
 
 // view holds the inputs of a status.

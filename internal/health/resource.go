@@ -5,9 +5,12 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -79,8 +82,42 @@ func (s *State) addCustom(object *unstructured.Unstructured) {
 	}
 	if is, _, message := conditionOf(object, BeganEmpty); is {
 		s.Note = Note{Text: message, Culprit: Culprit{culprit.Kind, culprit.Name, BeganEmpty, message}}
+		return
+	}
+	var backups []metav1.Condition
+	for _, kind := range backupConditions {
+		if is, reason, message := conditionOf(object, kind); !is && reason != "" && reason != ReasonNotObserved {
+			backups = append(backups, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message})
+		}
+	}
+	if c := BackupProblem(backups); c != nil {
+		s.Note = Note{Text: BackupText(c), Culprit: Culprit{culprit.Kind, culprit.Name, c.Reason, c.Message}}
 	}
 }
+
+// backupConditions are the conditions about backups: the backups themselves, and the archive between them.
+var backupConditions = []string{"BackupHealthy", "Recoverable"}
+
+// notDue are the reasons of these conditions without a problem: the first backup or the first check is not due yet, or the archive is
+// stopped or starts.
+var notDue = []string{"NoBackup", "NotVerified", "ArchiveStopped", "ArchiveNotReady"}
+
+// BackupProblem returns the first condition that reports a failed or late backup, or nil.
+func BackupProblem(conditions []metav1.Condition) *metav1.Condition {
+	for _, kind := range backupConditions {
+		c := meta.FindStatusCondition(conditions, kind)
+		if c != nil && c.Status == metav1.ConditionFalse && !slices.Contains(notDue, c.Reason) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Backup begins a text about backups.
+const Backup = "backup: "
+
+// BackupText describes a condition about backups in a message.
+func BackupText(c *metav1.Condition) string { return Backup + c.Reason + ": " + c.Message }
 
 // conditionOf reports whether a condition is True, and returns its reason and message. Conditions of an earlier generation are ignored.
 func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reason, message string) {

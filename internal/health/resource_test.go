@@ -38,6 +38,24 @@ spec: {replicas: 6}
 status: {observedGeneration: 2, ready: 6/6, conditions: [
   {type: Ready, status: "True", reason: AllServed}, {type: BeganEmpty, status: "True", reason: DataLost, message: RedisCluster cache began empty}]}`,
 			settled: true, ready: 6, note: "RedisCluster cache began empty"},
+		"ready, and a backup failed": {object: `
+metadata: {name: cache, generation: 2}
+spec: {replicas: 6}
+status: {observedGeneration: 2, ready: 6/6, conditions: [
+  {type: Ready, status: "True", reason: AllServed}, {type: BackupHealthy, status: "False", reason: StoreFull, message: m}]}`,
+			settled: true, ready: 6, note: "backup: StoreFull: m"},
+		"ready, and the first backup is not due": {object: `
+metadata: {name: cache, generation: 2}
+spec: {replicas: 6}
+status: {observedGeneration: 2, ready: 6/6, conditions: [
+  {type: Ready, status: "True", reason: AllServed}, {type: BackupHealthy, status: "False", reason: NoBackup, message: m}]}`,
+			settled: true, ready: 6},
+		"ready, and the condition of the backups describes an earlier generation": {object: `
+metadata: {name: cache, generation: 2}
+spec: {replicas: 6}
+status: {observedGeneration: 2, ready: 6/6, conditions: [
+  {type: Ready, status: "True", reason: AllServed}, {type: BackupHealthy, status: "False", reason: StoreFull, message: m, observedGeneration: 1}]}`,
+			settled: true, ready: 6},
 		"more pods than spec.replicas": {object: `
 metadata: {name: cache, generation: 2}
 spec: {replicas: 4}

@@ -35,7 +35,7 @@ func conditions(prev []metav1.Condition, seen StatusInput, next dsv1.DataService
 	c.Set(dsv1.ConditionPaused, seen.Paused, dsv1.ReasonPaused, "spec.paused is true", dsv1.ReasonNotPaused, "spec.paused is false")
 	result = operatorChange(result, seen, ready, now)
 	stalled := seen.Failure != nil && seen.Failure.Stalled || isRefused && !seen.Paused
-	c.While(dsv1.ConditionStalled, stalled, reason, next.Message)
+	c.While(dsv1.ConditionStalled, stalled, reason, trouble(seen, next))
 	c.While(dsv1.ConditionReconciling, !stalled && progressing, rolling, next.Message)
 	return result
 }
@@ -120,13 +120,16 @@ func failingReason(components []dsv1.ComponentStatus) string {
 	return dsv1.ReasonComponentFailing
 }
 
-// trouble returns the message of the conditions Ready and Degraded: status.message without the text about the pause,
-// which has a separate condition.
+// trouble returns the message of the conditions Ready, Degraded and Stalled: status.message without the number of problems in addition to a
+// failure, and without the text about the pause, which has a separate condition.
 func trouble(seen StatusInput, next dsv1.DataServiceStatus) string {
-	if seen.Paused && seen.Failure == nil {
-		if problem := problems(next.Components); problem != "" {
-			return problem
-		}
+	switch problem := firstBroken(&next); {
+	case seen.Deleting:
+		return next.Message
+	case seen.Failure != nil:
+		return seen.Failure.Message
+	case seen.Paused && problem != "":
+		return problem
 	}
 	return next.Message
 }

@@ -4,6 +4,7 @@
 package platform
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,26 +45,28 @@ func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv
 		next.Ready = fmt.Sprintf("%d/%d", count(next.Components, dsv1.PhaseRunning), len(next.Components))
 	}
 	next.Phase = phase(prev.Phase, seen, next.Components)
-	next.Message = message(seen, next)
-	next.Conditions = conditions(prev.Conditions, seen, next, now)
+	next.Conditions = slices.Clone(prev.Conditions)
 	if seen.Backups != nil {
-		var healthy, recoverable *backup.Verdict
-		next.Backup, healthy, recoverable = mysql.JudgeBackups(prev.Backup, *seen.Backups, now.Time)
-		c := reconcile.Conditions{List: &next.Conditions, Generation: seen.Generation, Now: now}
-		seen.Restored.Set(c)
-		if m := seen.Members; m != nil {
-			next.Backup, healthy, recoverable = m.Backup.DeepCopy(), m.Healthy, m.Recoverable
-			m.Restored.Set(c, dsv1.ConditionRestored)
-		}
-		healthy.Set(c, dsv1.ConditionBackupHealthy)
-		recoverable.Set(c, dsv1.ConditionRecoverable)
-		if problem := backupProblem(next.Conditions); problem != "" && next.Message == Arrows(next.Components) {
-			next.Message = problem + "; " + next.Message
-		}
-		seen.Import.Verdict().Set(c, dsv1.ConditionImported)
+		next.Backup = backups(prev.Backup, seen, reconcile.Conditions{List: &next.Conditions, Generation: seen.Generation, Now: now})
 	}
+	next.Message = message(seen, next)
+	next.Conditions = conditions(next.Conditions, seen, next, now)
 	tellSwitch(&next.Conditions, prev, seen, now)
 	next.History = history(prev, seen, meta.IsStatusConditionTrue(next.Conditions, dsv1.ConditionReady))
+	return next
+}
+
+// backups returns the next status of the backups, and sets the conditions about backups, a restore and an import.
+func backups(prev *dsv1.BackupStatus, seen StatusInput, c reconcile.Conditions) *dsv1.BackupStatus {
+	next, healthy, recoverable := mysql.JudgeBackups(prev, *seen.Backups, c.Now.Time)
+	seen.Restored.Set(c)
+	if m := seen.Members; m != nil {
+		next, healthy, recoverable = m.Backup.DeepCopy(), m.Healthy, m.Recoverable
+		m.Restored.Set(c, dsv1.ConditionRestored)
+	}
+	healthy.Set(c, dsv1.ConditionBackupHealthy)
+	recoverable.Set(c, dsv1.ConditionRecoverable)
+	seen.Import.Verdict().Set(c, dsv1.ConditionImported)
 	return next
 }
 
@@ -171,13 +174,13 @@ func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 	case seen.Deleting:
 		return "being deleted; volumes with data and the Secrets that this data needs stay, unless spec.mysql.storage.retention is Delete"
 	case seen.Failure != nil:
-		return seen.Failure.Message
+		return andMore(seen.Failure.Message, &next)
 	case seen.Paused:
 		const paused = "paused: nothing is changed until spec.paused is false"
-		if problem := problems(next.Components); problem != "" {
+		if problem := firstBroken(&next); problem != "" {
 			return problem + "; " + paused
 		}
-		return paused
+		return andMore(paused, &next)
 	case len(next.Components) == 0:
 		return "no component is declared"
 	case seen.Hibernation != nil && seen.Hibernation.Waits != "":
@@ -191,64 +194,104 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Switch != nil {
 		return seen.Switch.Message
 	}
-	if problem := problems(next.Components); problem != "" {
+	if problem := firstBroken(&next); problem != "" {
 		return problem
 	}
 	if seen.Hibernation.IsActive() {
 		return seen.Hibernation.message()
 	}
-	for i := range next.Components {
-		c := &next.Components[i]
-		// Two sorts of messages come first, in any component: messages of a component that is being changed, because
-		// other components may wait for it, and messages that ask for an action.
-		if inWork(c.Phase) && c.Message != "" || requires(c) {
-			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
-		}
-	}
-	for _, c := range next.Components {
-		if c.Kind == cronJob && strings.Contains(c.Message, health.RunFailed) {
-			return fmt.Sprintf("%s: CronJob %s: RunFailed: %s; %s", c.Name, c.Name, c.Message, Arrows(next.Components))
-		}
-	}
-	for _, c := range seen.Components {
-		if c.Rewritten != "" {
-			return c.Name + ": " + c.Rewritten + "; " + Arrows(next.Components)
-		}
+	if first := foremost(seen, &next); first != "" {
+		return andMore(first, &next) + "; " + Arrows(next.Components)
 	}
 	return Arrows(next.Components)
 }
 
-// backupProblem returns the first problem with the backups of the database, or "". A first backup or check that is not due yet, and an
-// archive that is stopped or starts, are no problems.
-func backupProblem(conditions []metav1.Condition) string {
-	for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
-		c := meta.FindStatusCondition(conditions, kind)
-		if c != nil && c.Status == metav1.ConditionFalse &&
-			!slices.Contains([]string{dsv1.ReasonNoBackup, dsv1.ReasonNotVerified, dsv1.ReasonArchiveStopped, dsv1.ReasonArchiveNotReady}, c.Reason) {
-			return fmt.Sprintf("backup: %s: %s", c.Reason, c.Message)
+// foremost returns the text before the arrows, or "": the message of a component that is being changed, because other components may wait
+// for it, or else the first problem, or else a note.
+func foremost(seen StatusInput, next *dsv1.DataServiceStatus) string {
+	for _, c := range next.Components {
+		if inWork(c.Phase) && c.Message != "" {
+			return c.Name + ": " + c.Message
+		}
+	}
+	if all := Problems(next); len(all) > 0 {
+		return all[0].Text
+	}
+	for i := range next.Components {
+		if c := &next.Components[i]; requires(c) {
+			return c.Name + ": " + c.Message
+		}
+	}
+	for _, c := range seen.Components {
+		if c.Rewritten != "" {
+			return c.Name + ": " + c.Rewritten
 		}
 	}
 	return ""
 }
 
-// problems names the first unhealthy component, and the number of further unhealthy components.
-func problems(components []dsv1.ComponentStatus) string {
-	var first string
-	more := 0
-	for _, c := range components {
-		if c.Phase != dsv1.PhaseDegraded && c.Phase != dsv1.PhaseFailed {
-			continue
+// Problem is a problem that the status of a DataService reports.
+type Problem struct {
+	// Component is the component with the problem; "" for the backups of the database.
+	Component string
+	Text      string
+}
+
+// Problems returns the problems that a status reports: unhealthy components, then running components that require an action or whose last
+// run failed, then a failed or late backup. A service at its maximum number of pods is no problem.
+func Problems(s *dsv1.DataServiceStatus) []Problem {
+	var unhealthy, others []Problem
+	for i := range s.Components {
+		c := &s.Components[i]
+		p := Problem{c.Name, c.Name + ": " + cmp.Or(c.Message, string(c.Phase))}
+		switch {
+		case isBroken(c):
+			unhealthy = append(unhealthy, p)
+		case requires(c) && c.Culprit.Reason != health.ReasonTooManyReplicas:
+			others = append(others, p)
+		case c.Kind == cronJob && strings.Contains(c.Message, health.RunFailed):
+			p.Text = fmt.Sprintf("%s: CronJob %s: RunFailed: %s", c.Name, c.Name, c.Message)
+			others = append(others, p)
 		}
-		if first != "" {
-			more++
-			continue
+	}
+	all := slices.Concat(unhealthy, others)
+	if c := health.BackupProblem(s.Conditions); c != nil {
+		text := health.BackupText(c)
+		if !slices.ContainsFunc(all, func(p Problem) bool { return strings.HasSuffix(p.Text, text) }) { // a MySQLCluster reports it, too
+			all = append(all, Problem{Text: text})
 		}
-		first = c.Name + ": " + c.Message
 	}
-	if more > 0 {
-		return fmt.Sprintf("%s (and %d more: see status.components)", first, more)
+	return all
+}
+
+// Further returns the problems in a status that a cause does not name.
+func Further(s *dsv1.DataServiceStatus, cause string) []Problem {
+	all := Problems(s)
+	isNamed := func(p Problem) bool { return p.Component != "" && strings.HasPrefix(cause, p.Component+": ") }
+	if !slices.ContainsFunc(all, isNamed) {
+		isNamed = func(p Problem) bool { return strings.Contains(cause, strings.TrimPrefix(p.Text, p.Component+": ")) }
 	}
-	return first
+	return slices.DeleteFunc(all, isNamed)
+}
+
+// andMore appends the number of further problems to a cause.
+func andMore(cause string, s *dsv1.DataServiceStatus) string {
+	if n := len(Further(s, cause)); n > 0 {
+		return fmt.Sprintf("%s (and %d more)", cause, n)
+	}
+	return cause
+}
+
+// firstBroken names the first unhealthy component and the number of further problems. It returns "" if all components are healthy.
+func firstBroken(s *dsv1.DataServiceStatus) string {
+	if !slices.ContainsFunc(s.Components, func(c dsv1.ComponentStatus) bool { return isBroken(&c) }) {
+		return ""
+	}
+	return andMore(Problems(s)[0].Text, s)
+}
+
+func isBroken(c *dsv1.ComponentStatus) bool {
+	return c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed
 }
 
 // Arrows returns the components in order. Components with a change in progress are in brackets.

@@ -166,10 +166,10 @@ func scenarios() map[string]scenario {
 		"a removed component":           {[]StatusInput{well, see(seenOf("mysql", up))}, dsv1.PhaseRunning, "1/1", "mysql", allWell},
 		"scaling":                       {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", health.State{Ready: 1, Desired: 2}))}, dsv1.PhaseScaling, "1/2", "mysql->[auth]", working},
 		"degraded":                      {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", broken))}, dsv1.PhaseDegraded, "1/2", "auth: pod a: ImagePullBackOff: m", failing},
-		"data lost": {[]StatusInput{well, see(seenOf("mysql", lost), seenOf("auth", broken))}, dsv1.PhaseDegraded, "0/2", "mysql: PersistentVolumeClaim a: DataLost: m (and 1 more: see status.components)",
+		"data lost": {[]StatusInput{well, see(seenOf("mysql", lost), seenOf("auth", broken))}, dsv1.PhaseDegraded, "0/2", "mysql: PersistentVolumeClaim a: DataLost: m (and 1 more)",
 			strings.ReplaceAll(failing, "ComponentFailing", "DataLost")},
 		"degraded while creating":    {[]StatusInput{see(seenOf("mysql", broken), held("auth", "mysql"))}, dsv1.PhaseDegraded, "0/2", "mysql: pod a: ImagePullBackOff: m", both},
-		"two degraded":               {[]StatusInput{see(seenOf("mysql", broken), seenOf("auth", broken), seenOf("web", broken))}, dsv1.PhaseDegraded, "0/3", "mysql: pod a: ImagePullBackOff: m (and 2 more: see status.components)", failing},
+		"two degraded":               {[]StatusInput{see(seenOf("mysql", broken), seenOf("auth", broken), seenOf("web", broken))}, dsv1.PhaseDegraded, "0/3", "mysql: pod a: ImagePullBackOff: m (and 2 more)", failing},
 		"unhealthy without a change": {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseDegraded, "1/2", "auth: Deployment: Available: 0/1", failing},
 		"recovered":                  {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", broken)), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
 		"a component refused":        {[]StatusInput{well, see(seenOf("mysql", up), reconcile.PartSeen{Name: "auth", Revision: "r2", Error: "no"})}, dsv1.PhaseFailed, "1/2", "auth: no", failing},
@@ -219,7 +219,7 @@ func TestCompute(t *testing.T) {
 				if c.Status == metav1.ConditionTrue && (c.Type == dsv1.ConditionDegraded || c.Type == dsv1.ConditionStalled) {
 					want := s.message
 					if s.phase == dsv1.PhasePaused {
-						want = problems(got.Components) // the pause has a separate condition
+						want = firstBroken(&got) // the pause has a separate condition
 					}
 					assert.Equal(t, c.Message, want, c.Type)
 				}
@@ -339,7 +339,8 @@ func TestFirstReady(t *testing.T) {
 	}
 }
 
-// status.message begins with a problem of the backups if no component has a problem. A first backup that is not due yet is no problem.
+// status.message begins with a problem of the backups if no component has a problem, and counts it otherwise. A first backup that is not
+// due yet is no problem.
 func TestBackupProblemIsNamed(t *testing.T) {
 	t.Parallel()
 	stuck := backup.Unfinished{Name: "b", Stuck: "its claim does not exist"}
@@ -350,7 +351,7 @@ func TestBackupProblemIsNamed(t *testing.T) {
 	}{
 		"no backup yet":                 {up, nil, "mysql->auth"},
 		"it does not start":             {up, []backup.Unfinished{stuck}, "backup: PodNotStarting: Job b does not start: its claim does not exist; mysql->auth"},
-		"a component has a problem too": {health.State{Desired: 1, Problem: "problem"}, []backup.Unfinished{stuck}, "auth: problem"},
+		"a component has a problem too": {health.State{Desired: 1, Problem: "problem"}, []backup.Unfinished{stuck}, "auth: problem (and 1 more)"},
 	} {
 		backups := &mysql.Observed{Declared: &dsv1.Backup{Schedule: "0 1 * * *"}, Unfinished: test.jobs}
 		seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", up), seenOf("auth", test.auth)}, Backups: backups}

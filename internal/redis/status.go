@@ -44,6 +44,7 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[Observation]
 	}.Judge()
 	s.Reason, s.Message = v.explain(standing)
 	v.conditions(s, standing, now)
+	s.Message = database.AddBackups(standing, seen, s.Message, s.Conditions)
 }
 
 // view holds the inputs of a status.

@@ -19,7 +19,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -84,6 +86,32 @@ func TestKeptFilesAreNamed(t *testing.T) {
 		obs.Nodes[0].Kept, obs.Nodes[5].Kept = kept[0], kept[1]
 		report(k, rc, &obs, nil)
 		assert.Equal(t, strings.Join(rc.Status.Notes[without:], ""), want)
+	}
+}
+
+// The message of a healthy cluster begins with a failed backup. A first backup that is not due yet is not named.
+func TestFailedBackupIsNamed(t *testing.T) {
+	t.Parallel()
+	const well = "all 16384 slots are served by 3 shards"
+	stuck := []backup.Unfinished{{Name: "b", Stuck: "m"}}
+	for name, c := range map[string]struct {
+		jobs   []backup.Unfinished
+		change change
+		want   string
+	}{
+		"no backup yet":             {nil, of(func(*redisv1.RedisCluster) {}), well},
+		"it does not start":         {stuck, of(func(*redisv1.RedisCluster) {}), "backup: PodNotStarting: Job b does not start: m; " + well},
+		"the cluster is paused":     {stuck, of(func(rc *redisv1.RedisCluster) { rc.Spec.Pause = true }), "paused (spec.pause): nothing is changed; " + well},
+		"the cluster has a problem": {stuck, node(1, func(n *topology.Node) { n.Ready = false }), "pod cache-0-1: "},
+	} {
+		k, rc, obs := statusKind(t), read(t, "minimal"), running()
+		rc.Spec.Backup, obs.backups.Jobs = &backupv1.ClusterBackup{}, c.jobs
+		c.change(rc, &obs)
+		report(k, rc, &obs, nil)
+		assert.Assert(t, strings.HasPrefix(rc.Status.Message, c.want), "%s: %s", name, rc.Status.Message)
+		before := rc.Status.DeepCopy()
+		report(k, rc, &obs, nil)
+		assert.DeepEqual(t, &rc.Status, before)
 	}
 }
 

@@ -50,6 +50,7 @@ func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation]
 		}
 	}
 	v.conditions(s, standing)
+	s.Message = database.AddBackups(standing, seen, s.Message, s.Conditions)
 	if positions := positionsOf(s); !reflect.DeepEqual(positions, positionsOf(before)) {
 		setPositions(s, positionsOf(before))
 		if !reflect.DeepEqual(s, before) {

@@ -19,6 +19,7 @@ import (
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/mysql/client"
@@ -148,6 +149,23 @@ func TestBackupsInMetrics(t *testing.T) {
 	assert.Equal(t, s.Backups != nil, false)
 	assert.Equal(t, len(s.Conditions), 1)
 	assert.Equal(t, len(mc.Status.Conditions), 3)
+}
+
+// The message of a healthy database begins with a failed backup. A first backup that is not due yet is not named.
+func TestFailedBackupIsNamed(t *testing.T) {
+	t.Parallel()
+	const well = "db-0 is the primary of 3 members"
+	for _, c := range []struct {
+		jobs []backup.Unfinished
+		want string
+	}{{nil, well}, {[]backup.Unfinished{{Name: "b", Stuck: "m"}}, "backup: PodNotStarting: Job b does not start: m; " + well}} {
+		s := newScene(3)
+		s.mc.Spec.Backup = &mysqlv1.Backup{Verify: &mysqlv1.BackupVerify{Schedule: "@weekly"}}
+		obs := s.observed(0)
+		obs.backups.Jobs = c.jobs
+		s.Status(s.mc, reconcile.Seen[Observation]{Generation: s.mc.Generation, Observed: &obs, Decision: s.Decide(s.mc, reconcile.PlanSeen{}, &obs)}, metav1.NewTime(s.now))
+		assert.Equal(t, s.mc.Status.Message, c.want)
+	}
 }
 
 // The schedules of a MySQLCluster and their time zone determine whether its backups are overdue.

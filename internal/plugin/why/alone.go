@@ -6,6 +6,7 @@ package why
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	switch {
 	case state.Settled:
 		c.Phase, c.Message = dsv1.PhaseRunning, state.Note.Text
-		if blamed := state.Note.Culprit; blamed != (health.Culprit{}) {
+		if blamed := state.Note.Culprit; blamed != (health.Culprit{}) && !strings.HasPrefix(c.Message, health.Backup) { // see backups
 			c.Culprit = &dsv1.Culprit{Kind: blamed.Kind, Name: blamed.Name, Reason: blamed.Reason}
 		}
 	case isHeld(of, state.HintCulprit.Reason):

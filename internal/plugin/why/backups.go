@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +14,9 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform"
 )
 
 // backedUp is a resource with conditions about its backups.
@@ -60,7 +61,7 @@ func (f *Facts) backups() *Diagnosis {
 			if first := f.unfinished(of); first != nil && c.Reason == dsv1.ReasonNoBackup {
 				return f.firstBackup(first)
 			}
-			d := &Diagnosis{Wrong: true, Cause: fmt.Sprintf("backup: %s: %s", c.Reason, c.Message), Object: f.object(of.kind, of.name), Do: advice(kind)}
+			d := &Diagnosis{Wrong: true, Cause: health.BackupText(c), Object: f.object(of.kind, of.name), Do: advice(kind)}
 			if named := objectNamed.FindStringSubmatch(c.Message); named != nil {
 				d.Object = f.object(named[1], named[2])
 			}
@@ -83,7 +84,7 @@ func (f *Facts) warned() *Diagnosis {
 		return d
 	}
 	if c := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionRestored); c != nil {
-		d.Cause = fmt.Sprintf("backup: %s: %s", c.Reason, c.Message)
+		d.Cause = health.BackupText(c)
 		return d
 	}
 	return nil
@@ -129,22 +130,14 @@ func (f *Facts) firstBackup(b *backupv1.DataBackup) *Diagnosis {
 	return d
 }
 
-// others returns further causes for the diagnosis of a whole DataService: the causes of its broken components except the named component,
-// and the causes of its backups.
-func (f *Facts) others(d *Diagnosis, named string) []string {
+// others returns the further problems in the status of a whole DataService. status.message has the same number.
+func (f *Facts) others(d *Diagnosis) []string {
 	if f.Component != "" || f.Resource != nil || !d.Wrong {
 		return nil
 	}
 	var found []string
-	for _, c := range f.DataService.Status.Components {
-		isBroken := c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed
-		isSame := c.Name == named || c.Message != "" && strings.Contains(d.Cause, c.Message)
-		if isBroken && !isSame {
-			found = append(found, c.Name+": "+cmp.Or(c.Message, string(c.Phase)))
-		}
-	}
-	if of := f.backups(); of != nil && of.Wrong && of.Cause != d.Cause {
-		found = append(found, of.Cause)
+	for _, p := range platform.Further(&f.DataService.Status, d.Cause) {
+		found = append(found, p.Text)
 	}
 	return found
 }

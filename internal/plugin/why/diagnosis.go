@@ -18,6 +18,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform"
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
@@ -71,6 +72,8 @@ const (
 	causeLength = 120
 	// patience is the time that a rollout may take before it counts as a fault: the default of progressDeadlineSeconds.
 	patience = 10 * time.Minute
+	// fine begins a cause if no problem is known.
+	fine = "nothing is wrong: "
 )
 
 // Explain returns the reason why the subject is not ready. The subject is a DataService, a component or a single resource.
@@ -104,7 +107,7 @@ func explain(f *Facts) *Diagnosis {
 	}
 	if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded); c != nil && c.Status == "True" && c.Reason != dsv1.ReasonComponentFailing {
 		if d := f.failure(c.Reason, c.Message); d != nil {
-			d.Others = f.others(d, "")
+			d.Others = f.others(d)
 			return d
 		}
 	}
@@ -114,21 +117,16 @@ func explain(f *Facts) *Diagnosis {
 	}
 	if blamed == nil || blamed.Phase == dsv1.PhaseRunning {
 		d := f.running(blamed)
-		d.Others = f.others(d, "")
+		d.Others = f.others(d)
 		return d
 	}
 	if broken := blamed.Phase == dsv1.PhaseDegraded || blamed.Phase == dsv1.PhaseFailed; ds.Spec.Paused && !broken {
-		return f.paused()
+		d := f.paused()
+		d.Others = f.others(d)
+		return d
 	}
-	diagnose := f.component
-	if f.isUnderway(blamed) {
-		diagnose = f.underway
-	}
-	d := f.importing(blamed)
-	if d == nil {
-		d = diagnose(blamed)
-	}
-	d.Others = f.others(d, blamed.Name)
+	d := f.notRunning(blamed)
+	d.Others = f.others(d)
 	if len(way) > 1 {
 		d.Way = way
 	}
@@ -136,6 +134,28 @@ func explain(f *Facts) *Diagnosis {
 	if ds.Spec.Paused {
 		d.Cause += "; the " + f.kind() + " is paused, so the operator repairs nothing"
 		d.Do = append(d.Do, f.resume())
+	}
+	return d
+}
+
+// notRunning explains a component that is not running. If the component makes progress, a problem of another component, or of the backups,
+// comes first, except after a message of the component: status.message has the same order.
+func (f *Facts) notRunning(c *dsv1.ComponentStatus) *Diagnosis {
+	d := f.importing(c)
+	switch {
+	case d != nil:
+	case f.isUnderway(c):
+		d = f.underway(c)
+	default:
+		d = f.component(c)
+	}
+	switch {
+	case d.Wrong || f.Component != "" || len(platform.Problems(&f.DataService.Status)) == 0:
+	case c.Message != "":
+		d.Wrong, d.Cause = true, strings.TrimPrefix(d.Cause, fine)
+	default:
+		d = f.inStatus(nil)
+		d.Ready = false
 	}
 	return d
 }
@@ -214,10 +234,10 @@ func (f *Facts) notSeen() *Diagnosis {
 	return d
 }
 
-// failure explains a spec that cannot be applied. It returns nil if an error of a component explains more.
+// failure explains a spec that cannot be applied. It returns nil if the problem of a component explains more.
 func (f *Facts) failure(reason, message string) *Diagnosis {
 	for _, c := range f.DataService.Status.Components {
-		if c.Phase == dsv1.PhaseFailed && c.Culprit != nil {
+		if c.Culprit != nil && (c.Phase == dsv1.PhaseFailed || c.Culprit.Reason == reason) {
 			return nil
 		}
 	}

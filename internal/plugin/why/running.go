@@ -13,10 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform"
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
@@ -135,7 +137,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	if ds.Spec.Paused {
 		return f.paused()
 	}
-	if c == nil && f.suspect != "" {
+	at := slices.IndexFunc(platform.Problems(&ds.Status), func(p platform.Problem) bool { return p.Component == f.suspect })
+	if c == nil && f.suspect != "" && at <= 0 { // the status does not have the problem, or has it first
 		c = find(ds, f.suspect)
 	}
 	if c != nil {
@@ -147,39 +150,57 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 			return d
 		}
 	}
-	if d := f.note(c); d != nil {
-		return d
-	}
-	if d := cmp.Or(f.backups(), f.warned()); d != nil {
+	if d := cmp.Or(f.inStatus(c), f.warned()); d != nil {
 		return d
 	}
 	return f.well(c)
 }
 
-// note explains a running component that requires an action. If c is nil, it examines all components.
-func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
-	for i := range f.DataService.Status.Components {
-		one := &f.DataService.Status.Components[i]
-		if one.Phase != dsv1.PhaseRunning || one.Culprit == nil || c != nil && c.Name != one.Name {
-			continue
-		}
-		d := &Diagnosis{Ready: true, Wrong: one.Culprit.Reason != health.ReasonTooManyReplicas, Cause: one.Name + ": " + one.Message, Object: f.Self()}
-		if one.Culprit.Reason != health.ReasonNotServed {
-			d.Object = f.object(one.Culprit.Kind, one.Culprit.Name)
-		}
-		if d.Do = advice(one.Culprit.Reason); d.Do == nil { // the reason is another controller's
-			d.Do = advice(one.Culprit.Kind)
-		}
-		return d
+// inStatus explains the first problem of running components and of backups in the status. If there is none, it explains a service at its
+// maximum number of pods, or a first backup that does not exist yet. If c is not nil, it examines only this component.
+func (f *Facts) inStatus(c *dsv1.ComponentStatus) *Diagnosis {
+	isMeant := func(one *dsv1.ComponentStatus) bool {
+		return one.Phase == dsv1.PhaseRunning && (c == nil || c.Name == one.Name)
 	}
-	return nil
+	for _, p := range platform.Problems(&f.DataService.Status) {
+		if one := find(f.DataService, p.Component); one == nil {
+			if d := f.backups(); d != nil {
+				return d
+			}
+		} else if isMeant(one) {
+			return f.note(one, p.Text)
+		}
+	}
+	for i := range f.DataService.Status.Components {
+		if one := &f.DataService.Status.Components[i]; isMeant(one) && one.Culprit != nil {
+			return f.note(one, one.Name+": "+one.Message)
+		}
+	}
+	return f.backups()
+}
+
+// note explains a running component that requires an action, or a cron job whose last run failed.
+func (f *Facts) note(c *dsv1.ComponentStatus, text string) *Diagnosis {
+	culprit := ptr.Deref(c.Culprit, dsv1.Culprit{Kind: "CronJob", Name: c.Name, Reason: "RunFailed"})
+	d := &Diagnosis{Ready: true, Wrong: culprit.Reason != health.ReasonTooManyReplicas, Cause: text, Object: f.Self(), Do: advice(culprit.Reason)}
+	if culprit.Reason != health.ReasonNotServed {
+		d.Object = f.object(culprit.Kind, culprit.Name)
+	}
+	switch {
+	case d.Do != nil:
+	case strings.HasPrefix(c.Message, health.Backup):
+		d.Do = advice(dsv1.ConditionBackupHealthy)
+	default: // the reason is another controller's
+		d.Do = advice(culprit.Kind)
+	}
+	return d
 }
 
 func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
 	ds := f.DataService
-	d := &Diagnosis{Ready: true, Cause: fmt.Sprintf("nothing is wrong: all components of %s are ready (%s)", ds.Name, ds.Status.Ready)}
+	d := &Diagnosis{Ready: true, Cause: fmt.Sprintf(fine+"all components of %s are ready (%s)", ds.Name, ds.Status.Ready)}
 	if f.Component != "" && c != nil {
-		d.Cause = fmt.Sprintf("nothing is wrong: %s is ready (%d/%d pods)", c.Name, c.Ready, c.Desired)
+		d.Cause = fmt.Sprintf(fine+"%s is ready (%d/%d pods)", c.Name, c.Ready, c.Desired)
 	}
 	if c == nil {
 		c = f.rewritten()
@@ -215,7 +236,7 @@ func (f *Facts) isFault(e *corev1.Event, c *dsv1.ComponentStatus) bool {
 
 // underway explains a component that is being created, changed or scaled without a problem.
 func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
-	text := fmt.Sprintf("nothing is wrong: %s is %s for %s, %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
+	text := fmt.Sprintf(fine+"%s is %s for %s, %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
 	if c.Message != "" {
 		text += "; " + c.Message
 	}

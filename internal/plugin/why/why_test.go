@@ -4,6 +4,7 @@
 package why
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,13 +15,18 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/platform"
 	"d3os.com/d3os-operator/internal/plugin"
+	"d3os.com/d3os-operator/internal/reconcile"
 )
 
 // now is the time of all cases.
@@ -119,6 +125,68 @@ func TestGoldenFilesHaveCases(t *testing.T) {
 	for _, file := range files {
 		_, err := os.Stat(filepath.Join("testdata/cases", strings.TrimSuffix(filepath.Base(file), ".txt")+".yaml"))
 		assert.NilError(t, err)
+	}
+}
+
+// status.message and the first line of why begin with the same cause, and have the same number of further problems.
+func TestMessageAgrees(t *testing.T) {
+	t.Parallel()
+	part := func(name, kind string, state health.State) reconcile.PartSeen {
+		return reconcile.PartSeen{Name: name, Kind: kind, Revision: "r", Applied: true, Exists: true, Health: state}
+	}
+	requests := func(kind, name, reason string) health.State {
+		culprit := health.Culprit{Kind: kind, Name: name, Reason: reason, Message: "m"}
+		return health.State{Settled: true, Note: health.Note{Text: kind + " " + name + ": " + reason + ": m", Culprit: culprit}}
+	}
+	up, starts := health.State{Settled: true, Ready: 1, Desired: 1}, health.State{Desired: 1}
+	broken := func(pod string) health.State {
+		return health.State{Problem: "pod " + pod + ": ErrImagePull: m", Culprit: health.Culprit{Kind: "Pod", Name: pod, Reason: "ErrImagePull", Message: "m"}}
+	}
+	lost := health.State{Problem: "PersistentVolumeClaim a: DataLost: m", Culprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "a", Reason: dsv1.ReasonDataLost, Message: "m"}}
+	ingress, maximum := requests("Ingress", "web", health.ReasonNoIngressClass), requests("HorizontalPodAutoscaler", "auth", health.ReasonTooManyReplicas)
+	cache := health.State{Settled: true, Note: health.Note{Text: "backup: StoreFull: m", Culprit: health.Culprit{Kind: "RedisCluster", Name: "redis", Reason: "StoreFull", Message: "m"}}}
+	nightly := part("report", "CronJob", health.State{Settled: true, Note: health.Info("runs at 0 2 * * *; last run 2026-02-28 02:00 UTC, " + health.RunFailed)})
+	stuck := []backup.Unfinished{{Name: "b", Stuck: "m"}}
+	refused := &reconcile.Failure{Reason: dsv1.ReasonInvalidSpec, Message: "spec.auth.image: required", Stalled: true}
+	const failed = "backup: PodNotStarting: Job b does not start: m"
+	for name, test := range map[string]struct {
+		seen  platform.StatusInput
+		cause string
+		more  int
+		well  bool
+	}{
+		"nothing":                 {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", up)}}, "", 0, true},
+		"two, and a backup":       {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a")), part("web", "Deployment", broken("w"))}, Backups: &mysql.Observed{Unfinished: stuck}}, "auth: pod a: ErrImagePull: m", 2, false},
+		"two with the same text":  {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a")), part("web", "Deployment", broken("a"))}}, "auth: pod a: ErrImagePull: m", 1, false},
+		"the data of the second":  {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a")), part("mysql", "StatefulSet", lost)}}, "auth: pod a: ErrImagePull: m", 1, false},
+		"an action is required":   {platform.StatusInput{Components: []reconcile.PartSeen{part("web", "Deployment", ingress), part("auth", "Deployment", broken("a"))}}, "auth: pod a: ErrImagePull: m", 1, false},
+		"two actions, no failure": {platform.StatusInput{Components: []reconcile.PartSeen{part("web", "Deployment", ingress), nightly}, Backups: &mysql.Observed{Unfinished: stuck}}, "web: Ingress web: NoIngressClass: m", 2, false},
+		"a cron job first":        {platform.StatusInput{Components: []reconcile.PartSeen{nightly, part("web", "Deployment", ingress)}}, "report: CronJob report: RunFailed: runs at", 1, false},
+		"the maximum of pods":     {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", maximum)}}, "auth: HorizontalPodAutoscaler auth: TooManyReplicas: m", 0, true},
+		"the maximum, a backup":   {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", maximum)}, Backups: &mysql.Observed{Unfinished: stuck}}, failed, 0, false},
+		"a backup of redis":       {platform.StatusInput{Components: []reconcile.PartSeen{part("redis", "Managed", cache)}, Backups: &mysql.Observed{Unfinished: stuck}}, "redis: backup: StoreFull: m", 1, false},
+		"in progress":             {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", starts)}, Backups: &mysql.Observed{Unfinished: stuck}}, failed, 0, false},
+		"paused":                  {platform.StatusInput{Paused: true, Components: []reconcile.PartSeen{part("web", "Deployment", ingress)}, Backups: &mysql.Observed{Unfinished: stuck}}, "paused", 2, false},
+		"paused, and broken":      {platform.StatusInput{Paused: true, Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a"))}, Backups: &mysql.Observed{Unfinished: stuck}}, "auth: pod a: ErrImagePull: m", 1, false},
+		"refused, and broken":     {platform.StatusInput{Failure: refused, Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a"))}, Backups: &mysql.Observed{Unfinished: stuck}}, refused.Message, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.seen.Backups != nil {
+				test.seen.Backups.Declared = &dsv1.Backup{Schedule: "0 2 * * *"}
+			}
+			ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{Paused: test.seen.Paused}}
+			ds.Generation, test.seen.Generation = 1, 1
+			ds.Status = platform.Compute(ds.Status, test.seen, metav1.NewTime(now))
+			d := Explain(&Facts{DataService: ds, Now: now})
+			message := ds.Status.Message
+			assert.Assert(t, strings.HasPrefix(message, test.cause) && strings.Contains(d.Cause, test.cause), "%s\n%s", message, d.Cause)
+			assert.Equal(t, d.Wrong, !test.well, d.Cause)
+			assert.Equal(t, len(d.Others), test.more, "%q", d.Others)
+			more := fmt.Sprintf(" (and %d more)", test.more)
+			assert.Equal(t, strings.Contains(message, more), test.more > 0, message)
+			assert.Equal(t, strings.HasSuffix(d.Cause, more), test.more > 0, d.Cause)
+		})
 	}
 }
 
