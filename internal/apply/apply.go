@@ -100,13 +100,16 @@ func New(c client.Client, live client.Reader, types *Types, version string) *App
 
 // Get returns the live object of a planned object from the cache, or nil. Callers must not change the result. The error is a
 // *NotServedError if the API server does not serve the kind.
+//
+// Get reads a kind without a Go type from the API server until AddWatched is called, and begins the watch (Wanted). The consistent client of
+// controller-runtime would start an informer without the handlers of the watch (v0.25.2, getConsistencyHandler in pkg/client/consistency.go),
+// although the cache has ReaderFailOnMissingInformer. Then no change of the object would trigger a reconciliation.
 func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	live, err := get(ctx, a.client, planned)
-	var missing *NotServedError
-	if errors.As(err, &missing) {
-		a.wanted.add(missing.Kind)
+	if gvk := planned.GroupVersionKind(); object.IsUntyped(gvk) && !a.watched.has(gvk) {
+		a.wanted.add(gvk)
+		return get(ctx, a.live, planned)
 	}
-	return live, err
+	return get(ctx, a.client, planned)
 }
 
 // GetLive returns the live object of a planned object from the API server, or nil. It also finds an object without the labels by which

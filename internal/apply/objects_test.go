@@ -63,7 +63,14 @@ func (p *platform) declareAll(resource []byte) {
 // restart replaces the operator by an operator with empty caches.
 func (p *platform) restart() { p.Applier = newApplier(operator) }
 
-func newApplier(c client.Client) *Applier { return New(c, apiReader, ownTypes, ownVersion) }
+// newApplier returns the Applier of an operator that watches all kinds.
+func newApplier(c client.Client) *Applier {
+	a := New(c, apiReader, ownTypes, ownVersion)
+	for _, gvk := range object.Optional {
+		a.AddWatched(gvk)
+	}
+	return a
+}
 
 // by returns the same platform with another operator.
 func (p *platform) by(a *Applier) *platform { return &platform{p.T, a, p.ds} }

@@ -40,10 +40,11 @@ func (w *watched) has(gvk schema.GroupVersionKind) bool {
 	return found
 }
 
-// AddWatched adds a kind of object.Optional to the kinds that Owned lists. Call it after the cache watches the kind.
+// AddWatched adds a kind of object.Optional to the kinds that Owned lists, and that Get reads from the cache. Call it after the cache watches
+// the kind.
 func (a *Applier) AddWatched(gvk schema.GroupVersionKind) { a.watched.kinds.Store(gvk, true) }
 
-// wanted records the planned kinds that the API server does not serve.
+// wanted records the planned kinds that the cache does not watch.
 type wanted struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]chan struct{}
@@ -72,5 +73,5 @@ func (w *wanted) add(gvk schema.GroupVersionKind) {
 	}
 }
 
-// Wanted returns a channel that closes when a plan contains an object of the kind, and the API server does not serve the kind.
+// Wanted returns a channel that closes when a plan contains an object of the kind, and the cache does not watch the kind.
 func (a *Applier) Wanted(gvk schema.GroupVersionKind) <-chan struct{} { return a.wanted.channel(gvk) }
