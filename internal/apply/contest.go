@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ type ContestedError struct {
 	Deleted    bool // the other writer deletes the object, and does not change it
 	// Pods is the declared number of pods. It is set if another writer keeps changing only that number.
 	Pods *int64
+	// Writer is the field manager that set another number of pods. It is "" if it is unknown: Kubernetes records no field manager of a 0 that
+	// the subresource scale sets.
+	Writer string
 	// IsExact reports whether the operator corrects the number of pods each time.
 	IsExact bool
 	// Field is the path of the spec's field that a user may remove to let the other writer set the number of pods. It is "" if there is no such
@@ -52,15 +56,18 @@ func (e *ContestedError) Error() string {
 		return fmt.Sprintf("%s %s: another writer keeps deleting it, so it is created again at growing intervals: stop that writer (the audit log of the API server names it), or pause the resource", e.Kind, e.Name)
 	}
 	if e.Pods != nil {
-		pace, remedy := "at growing intervals", "stop that writer"
+		pace, remedy, writer := "at growing intervals", "stop that writer", ""
 		if e.IsExact {
 			pace = "each time"
 		}
 		if e.Field != "" {
 			remedy = fmt.Sprintf("remove `%s`, or stop that writer", e.Field)
 		}
-		return fmt.Sprintf("%s %s: another writer, such as an autoscaler, keeps changing the number of pods, so the operator sets it to %d again %s: %s",
-			e.Kind, e.Name, *e.Pods, pace, remedy)
+		if e.Writer != "" {
+			writer = " (field manager " + e.Writer + ")"
+		}
+		return fmt.Sprintf("%s %s: another writer, such as an autoscaler, keeps changing the number of pods%s, so the operator sets it to %d again %s: %s",
+			e.Kind, e.Name, writer, *e.Pods, pace, remedy)
 	}
 	return fmt.Sprintf("%s %s: another writer keeps changing fields that the spec declares, so it is corrected at growing intervals: stop that writer (`kubectl get %s %s -o yaml --show-managed-fields` names it), remove the field from the spec, or pause the resource",
 		e.Kind, e.Name, strings.ToLower(e.Kind), e.Name)
@@ -91,6 +98,8 @@ type contest struct {
 	delay time.Duration // time between corrections of a contested object
 	next  time.Time     // earliest next correction
 	last  time.Time     // last call of wait, even if it did not allow a correction
+	// writer is the field manager that set another number of pods after the last correction. It is "" if it is unknown.
+	writer string
 }
 
 func newContests() *contests {
@@ -131,7 +140,35 @@ func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *Contes
 	if contested.RetryAfter == 0 {
 		return nil
 	}
+	if known, ok := c.objects.Get(key); ok {
+		contested.Writer = known.(*contest).writer
+	}
 	return contested
+}
+
+// admitNumber limits corrections of the number of pods (see contests.admitNumber). If another writer keeps changing the number, admitNumber
+// reads the writer's field manager from the API server, once after each correction.
+func (a *Applier) admitNumber(ctx context.Context, planned, live *unstructured.Unstructured) *ContestedError {
+	contested := a.contests.admitNumber(planned, live)
+	if contested == nil || contested.Writer != "" || *contested.Pods == podsOf(live) {
+		return contested
+	}
+	now, err := get(ctx, a.live, live) // the cache drops field managers
+	if err != nil || now == nil {
+		return contested // the message is complete without the field manager
+	}
+	others := slices.DeleteFunc(managersOfReplicas(now.GetManagedFields()), func(manager string) bool { return manager == FieldManager || manager == scaleManager })
+	slices.Sort(others)
+	contested.Writer = strings.Join(slices.Compact(others), ", ")
+	a.contests.setWriter(live, contested.Writer)
+	return contested
+}
+
+// setWriter stores the field manager that contests the number of pods of an object.
+func (c *contests) setWriter(live *unstructured.Unstructured, writer string) {
+	if known, ok := c.objects.Get(numberOf{live.GetUID()}); ok {
+		known.(*contest).writer = writer
+	}
 }
 
 // hasData reports whether a workload may store data: its pods have claims, or only the operator may replace its pods
@@ -184,6 +221,7 @@ func (c *contests) wait(key any, p pace) time.Duration {
 		return 0
 	}
 	o.count++
+	o.writer = ""
 	if o.count > p.free {
 		o.delay = min(max(2*o.delay, p.first), p.longest)
 		o.next, o.since = now.Add(o.delay), now

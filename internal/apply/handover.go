@@ -64,11 +64,16 @@ func podsOf(o *unstructured.Unstructured) int64 {
 
 // OwnsReplicas reports whether FieldManager owns spec.replicas of an object.
 func OwnsReplicas(managers []metav1.ManagedFieldsEntry) bool {
-	return slices.ContainsFunc(managers, func(m metav1.ManagedFieldsEntry) bool {
-		if m.Manager != FieldManager || m.FieldsV1 == nil {
-			return false
-		}
+	return slices.Contains(managersOfReplicas(managers), FieldManager)
+}
+
+// managersOfReplicas returns the field managers that own spec.replicas of an object.
+func managersOfReplicas(managers []metav1.ManagedFieldsEntry) (found []string) {
+	for _, m := range managers {
 		fields := &fieldpath.Set{}
-		return fields.FromJSON(m.FieldsV1.GetRawReader()) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "replicas"))
-	})
+		if m.FieldsV1 != nil && fields.FromJSON(m.FieldsV1.GetRawReader()) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "replicas")) {
+			found = append(found, m.Manager)
+		}
+	}
+	return found
 }

@@ -4,14 +4,20 @@
 package behaviour_test
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -185,4 +191,128 @@ func changed(before, after map[string]string) []string {
 		}
 	}
 	return found
+}
+
+// scalers set the number of pods of a Deployment as these programs do. The keys are the field managers of their writes.
+var scalers = map[string]func(e *env, deployment *appsv1.Deployment, pods int32) error{
+	"keda": func(e *env, deployment *appsv1.Deployment, pods int32) error {
+		scale := &autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: pods},
+		}
+		return api.SubResource("scale").Update(e.Ctx, deployment, client.WithSubResourceBody(scale), client.FieldOwner("keda"))
+	},
+	"kubectl": func(e *env, deployment *appsv1.Deployment, pods int32) error {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, pods))
+		return api.SubResource("scale").Patch(e.Ctx, deployment, patch, client.FieldOwner("kubectl"))
+	},
+}
+
+// An autoscaler and kubectl scale may set the number of pods of a service without `replica`. The operator never writes that number. With `replica`,
+// the operator corrects the number twice. It then leaves the number, and the status names the Deployment, the field and the other writer. The
+// controller of HorizontalPodAutoscalers is that of Kubernetes: it sets the number every 15 seconds.
+func TestOtherWritersOfTheNumberOfPods(t *testing.T) {
+	const hpa = "kube-controller-manager"
+	e := parallel(t)
+	op := e.Start()
+	rows := []struct {
+		name, writer string
+		replica      int
+		numbers      []int32 // of pods, in the order of the writes
+	}{
+		{"any-hpa", hpa, 0, []int32{1, 3}},
+		{"exact-hpa", hpa, 2, []int32{2, 3, 2, 3, 2, 3}},
+		{"any-keda", "keda", 0, []int32{1, 3, 4, 5, 0, 6, 7}},
+		{"exact-keda", "keda", 2, []int32{2, 3, 2, 4, 2, 5, 0, 6, 7}},
+		{"any-kubectl", "kubectl", 0, []int32{1, 3, 4, 5, 0, 6, 7}},
+		{"exact-kubectl", "kubectl", 2, []int32{2, 3, 2, 4, 2, 5, 0, 6, 7}},
+	}
+	for _, row := range rows {
+		e.Create(oneService(row.name, row.replica))
+	}
+	for _, row := range rows {
+		e.Ready(row.name)
+		if row.writer == hpa {
+			e.Must(api.Create(e.Ctx, autoscalerOf(e.Namespace, row.name)))
+		}
+	}
+	for round, pods := range []int32{3, 4, 5, 0, 6, 7} {
+		for _, row := range rows {
+			if scale := scalers[row.writer]; scale != nil {
+				e.Must(scale(e, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: row.name}}, pods))
+			}
+		}
+		for _, row := range rows {
+			writes := 2 + round
+			if row.replica > 0 {
+				writes += min(round+1, 2) // corrections
+			}
+			if row.writer != hpa {
+				e.Until(fmt.Sprintf("%s has reacted to %d pods", row.name, pods), func() error { return e.hasNumbers(row.name, row.numbers[:writes]) })
+			}
+		}
+	}
+	for _, row := range rows {
+		e.Until(row.name+" has the last number", func() error {
+			named := e.namesWriter(row.name, row.writer)
+			if row.replica == 0 {
+				named = stage.Unless(named != nil, "the status reports a conflict")
+			}
+			return errors.Join(e.hasNumbers(row.name, row.numbers), named)
+		})
+		e.passes(row.name)
+		e.Must(e.hasNumbers(row.name, row.numbers))
+		written := op.Since(0, func(r harness.Sent) bool {
+			return r.WritesObject() && r.Resource == "deployments" && r.Name == row.name && r.Code < http.StatusMultipleChoices
+		})
+		if want := 1 + min(row.replica, 2); len(written) != want { // the creation, and two corrections
+			t.Errorf("the operator wrote Deployment %s %d times, not %d times", row.name, len(written), want)
+		}
+	}
+}
+
+// oneService returns a DataService with one service of the same name. replica 0 means that the spec does not set the number of pods.
+func oneService(name string, replica int) *unstructured.Unstructured {
+	service := fields{"name": name, "image": "registry.example/work:v1", "port": int64(80)}
+	if replica > 0 {
+		service["replica"] = int64(replica)
+	}
+	return &unstructured.Unstructured{Object: fields{
+		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind, "metadata": fields{"name": name}, "spec": fields{"additionalServices": []any{service}},
+	}}
+}
+
+// autoscalerOf returns a HorizontalPodAutoscaler that sets three pods. It needs no metrics, because Kubernetes always applies its minimum.
+func autoscalerOf(namespace, deployment string) *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: deployment},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment},
+			MinReplicas:    ptr.To[int32](3), MaxReplicas: 3,
+		},
+	}
+}
+
+// hasNumbers returns an error unless a Deployment has had these numbers of pods, and the status has the last number. Each number is a write
+// of the spec, also if it equals the number before.
+func (e *env) hasNumbers(name string, want []int32) error {
+	var numbers []int32
+	generation := int64(0)
+	for _, c := range e.Since(0) {
+		if d, is := c.Object.(*appsv1.Deployment); is && d.Name == name && d.Generation > generation {
+			generation, numbers = d.Generation, append(numbers, *d.Spec.Replicas)
+		}
+	}
+	c := e.componentStatus(name, name)
+	return stage.Unless(slices.Equal(numbers, want) && c.Ready == want[len(want)-1], fmt.Sprintf("%s had %v pods, not %v; the status: %+v", name, numbers, want, c))
+}
+
+// namesWriter returns an error unless the status reports that another writer keeps changing the number of pods of a service's Deployment.
+func (e *env) namesWriter(name, writer string) error {
+	c := e.componentStatus(name, name)
+	want := dsv1.Culprit{Kind: "Deployment", Name: name, Reason: dsv1.ReasonContested}
+	return errors.Join(
+		stage.Unless(c.Culprit != nil && *c.Culprit == want, fmt.Sprintf("the culprit is %+v", c.Culprit)),
+		harness.Mentions(c.Message, "Deployment "+name, "keeps changing the number of pods (field manager "+writer+")", "sets it to 2", "remove `spec.additionalServices["+name+"].replica`"),
+		harness.Mentions(e.DataService(name).Status.Message, "Deployment "+name, "keeps changing the number of pods"),
+	)
 }
