@@ -114,6 +114,9 @@ func TestMistakes(t *testing.T) {
 	for spec, message := range map[string]string{
 		`cronSpec: "* * * * * *"`:                         "spec.command: is required with the schedule '* * * * * *'",
 		`cronSpec: "99 99 99 99 99"`:                      "spec.cronSpec: the minute '99' is refused",
+		`cronSpec: "0 3 * * 0-7"`:                         "spec.cronSpec: the day of the week '0-7' is refused",
+		`cronSpec: "0 3 * * Sunday"`:                      "spec.cronSpec: the day of the week 'Sunday' is refused",
+		`cronSpec: "0 3 L * *"`:                           "spec.cronSpec: the day 'L' is refused",
 		`cronSpec: "*/0 * * * *"`:                         "spec.cronSpec: the minute '*/0' is refused",
 		`cronSpec: "30-10 * * * * *", command: [a]`:       "spec.cronSpec: the second '30-10' is refused",
 		`cronSpec: "0 0 30 2 *"`:                          "spec.cronSpec: '0 0 30 2 *' is never due",

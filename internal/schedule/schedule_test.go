@@ -27,6 +27,9 @@ func TestCheck(t *testing.T) {
 		"* * 0 * *":                       "the day '0' is refused: ",
 		"* * * FEV *":                     "the month 'FEV' is refused: ",
 		"* * * * 7":                       "the day of the week '7' is refused: ",
+		"* * * * 0-7":                     "the day of the week '0-7' is refused: ",
+		"* * * * Sunday":                  "the day of the week 'Sunday' is refused: ",
+		"* * L * *":                       "the day 'L' is refused: ",
 		"30-10 * * * * *":                 "the second '30-10' is refused: ",
 		"*/0 * * * *":                     "the minute '*/0' is refused: ",
 		"*/a * * * *":                     "the minute '*/a' is refused: ",
@@ -69,8 +72,9 @@ func TestLongest(t *testing.T) {
 		"": 0, "nonsense": 0, "0 0 30 2 *": 0,
 		"@hourly": 24, "@daily": 24, "@weekly": 7 * 24, "@monthly": 31 * 24, "@yearly": 366 * 24, "30 2 * * *": 24, "*/5 * * * *": 24, "* * * * * *": 24,
 		"0 5 * * 0": 7 * 24, "0 5 * * MON-FRI": 3 * 24, "0 5 1 * *": 31 * 24, "0 5 1 * 0": 7 * 24, "0 5 1 1 *": 366 * 24,
-		"0 3 31 * *": 61 * 24, "0 3 29 2 *": 1461 * 24, "0 3 */2 * *": 2 * 24, "0 3 1,15 * *": 17 * 24, "0 3 * 1-6 *": 185 * 24,
+		"0 3 31 * *": 61 * 24, "0 3 30 * *": 60 * 24, "0 3 29 2 *": 1461 * 24, "0 3 */2 * *": 2 * 24, "0 3 1,15 * *": 17 * 24, "0 3 * 1-6 *": 185 * 24,
 		"0 1,5 * * MON-FRI": 2*24 + 20, "0 4,5 * * *": 24, "59 23 1 * *": 31 * 24, "0 */6 * * 0": 6*24 + 6,
+		"0 3 15 * *,1": 31 * 24, "0 3 *,15 * 1": 7 * 24, "0 3 15 * 0-6": 24, // a list with a star counts as a star; 0-6 does not
 	} {
 		assert.Equal(t, Longest(text, ""), time.Duration(hours)*time.Hour, text)
 	}

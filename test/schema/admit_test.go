@@ -39,6 +39,12 @@ func TestMistakes(t *testing.T) {
 
 		{cron + "'*/5 * * * *'}]", ""},
 		{cron + "'* * * * * *'}]", ""},
+		{cron + "'0 3 30 * *'}]", ""},
+		{cron + "'0 3 * * 7'}]", "spec.cronJobs[0].schedule"},
+		{cron + "'0 3 * * 0-7'}]", "spec.cronJobs[0].schedule"},
+		{cron + "'0 24 * * *'}]", "spec.cronJobs[0].schedule"},
+		{cron + "'0 3 * * Sunday'}]", ""}, // the operator refuses names that the parser does not know, see TestSchedules in internal/platform/values
+		{cron + "'0 3 L * *'}]", ""},
 		{cron + "'0 * * * * *', backoffLimit: 0}]", ""},
 		{cron + "'* * * * * *', successfulJobsHistoryLimit: 3, restartPolicy: OnFailure}]", ""}, // default values
 		{cron + "'* * * * * *', concurrencyPolicy: Wait}]", "spec.cronJobs[0].concurrencyPolicy"},

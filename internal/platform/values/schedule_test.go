@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,6 +39,10 @@ func TestSchedules(t *testing.T) {
 		"99 99 99 99 99":   "the minute '99' is refused",
 		"60 * * * * *":     "the second '60' is refused",
 		"1 * * * FEV *":    "the month 'FEV' is refused",
+		"0 3 * * 0-7":      "the day of the week '0-7' is refused",
+		"0 3 * * Sunday":   "the day of the week 'Sunday' is refused",
+		"0 3 L * *":        "the day 'L' is refused",
+		"0 24 * * *":       "the hour '24' is refused",
 		"1 0 0 30 2 *":     "'1 0 0 30 2 *' is never due",
 		"0 0 0 31 2,4 * *": "must have five fields",
 	} {
@@ -49,12 +54,22 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// Invalid schedules of backups and checks, and an invalid time zone, are refused with their path.
+// Schedules of backups and checks that the CRD accepts, but that no parser accepts or that are never due, are refused with their path. So is an
+// invalid time zone.
 func TestSchedulesOfBackups(t *testing.T) {
 	t.Parallel()
 	refused := map[string]string{
-		"0 4 * * 0": "", "@daily": "", "0 4 * * SUN": "", "0 3 * * 7": "the day of the week '7' is refused", "0 3 * * Sunday": "the day of the week 'Sunday' is refused",
-		"0 3 L * *": "the day 'L' is refused", "0 24 * * *": "the hour '24' is refused",
+		"0 4 * * 0": "", "@daily": "", "0 4 * * SUN": "", "0 3 30 * *": "",
+		"0 3 * * 7": "the day of the week '7' is refused", "0 3 * * 0-7": "the day of the week '0-7' is refused",
+		"0 3 * * Sunday": "the day of the week 'Sunday' is refused", "0 3 * * 5L": "the day of the week '5L' is refused",
+		"0 3 L * *": "the day 'L' is refused", "0 3 15W * *": "the day '15W' is refused", "0 3 0 * *": "the day '0' is refused", "0 3 32 * *": "the day '32' is refused",
+		"0 24 * * *": "the hour '24' is refused", "60 3 * * *": "the minute '60' is refused", "*/0 3 * * *": "the minute '*/0' is refused", "30-10 3 * * *": "the minute '30-10' is refused",
+		"0 3 * 13 *": "the month '13' is refused", "0 3 * FEV *": "the month 'FEV' is refused", "a b c d e": "the minute 'a' is refused",
+		"0 3 30 2 *": "is never due", ", 3 * * *": "is never due",
+	}
+	pattern := backupPattern(t)
+	for text := range refused {
+		assert.Assert(t, pattern.MatchString(text), "the CRD refuses %s", text)
 	}
 	for _, database := range []struct {
 		of   dsv1.ComponentName
@@ -74,6 +89,16 @@ func TestSchedulesOfBackups(t *testing.T) {
 		try("timeZone", "timeZone: Local", "'Local' is not known")
 		try("timeZone", "timeZone: Etc/UTC", "")
 	}
+}
+
+// backupPattern returns the pattern of schedules of backups, from a CRD. All CRDs have the same pattern.
+func backupPattern(t *testing.T) *regexp.Regexp {
+	t.Helper()
+	file, err := crd.Files.ReadFile("bases/etcd.database.coreos.com_etcdclusters.yaml")
+	assert.NilError(t, err)
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	assert.NilError(t, yaml.Unmarshal(file, definition))
+	return regexp.MustCompile(definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["backup"].Properties["schedule"].Pattern)
 }
 
 // mistake checks that the values of the component named "a" cannot be built, with this message. If the message is empty,
