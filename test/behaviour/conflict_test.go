@@ -212,6 +212,7 @@ var scalers = map[string]func(e *env, deployment *appsv1.Deployment, pods int32)
 // controller of HorizontalPodAutoscalers is that of Kubernetes: it sets the number every 15 seconds.
 func TestOtherWritersOfTheNumberOfPods(t *testing.T) {
 	const hpa = "kube-controller-manager"
+	harness.Long(t)
 	e := parallel(t)
 	op := e.Start()
 	rows := []struct {
