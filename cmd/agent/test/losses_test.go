@@ -31,16 +31,16 @@ func TestLossesAreNamed(t *testing.T) {
 				"CREATE VIEW aa.shown AS SELECT old FROM aa.texts",
 				"CREATE TABLE aa.m1 (id INT NOT NULL, KEY (id)) ENGINE=MyISAM", "CREATE TABLE aa.m2 LIKE aa.m1", "INSERT INTO aa.m1 VALUES (1)", "INSERT INTO aa.m2 VALUES (2), (3)",
 				"CREATE TABLE aa.merged (id INT NOT NULL, KEY (id)) ENGINE=MERGE UNION=(aa.m1, aa.m2) INSERT_METHOD=LAST",
-				"CREATE TABLE aa.keyless (f FLOAT, u INT NULL, KEY (f), UNIQUE (u))", "CREATE TABLE aa.keyed (f FLOAT, u INT NOT NULL, UNIQUE (u))", "CREATE TABLE aa.exact (d DOUBLE)",
+				"CREATE TABLE aa.keyless (f FLOAT, u INT NULL, KEY (f), UNIQUE (u))", "CREATE TABLE aa.keyed (f FLOAT, u INT NOT NULL, UNIQUE (u))", "CREATE TABLE aa.byfloat (f FLOAT PRIMARY KEY)", "CREATE TABLE aa.exact (d DOUBLE)",
 				"CREATE TABLE mysql.mine (id INT PRIMARY KEY)", "CREATE VIEW mysql.seen AS SELECT id FROM mysql.mine", "CREATE PROCEDURE mysql.proc() SELECT 1", "CREATE FUNCTION sys.f() RETURNS INT DETERMINISTIC RETURN 1",
 				"CREATE EVENT mysql.ev ON SCHEDULE EVERY 1 DAY DO SELECT 1",
 				"CREATE TABLE aa.stops (value VARCHAR(30)) ENGINE=InnoDB", "SET GLOBAL innodb_ft_server_stopword_table = 'aa/stops'",
 				"CREATE TABLE aa.docs (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY ft (v)) ENGINE=InnoDB")
 			keyless := "a replay of the archive fails at the first change of a row whose values the dump has changed, because these tables have no key that identifies a row: " +
-				"give them a primary key, or copy files (method: Files) (1): `aa`.`keyless`"
+				"give them a primary key, or copy files (method: Files) (2): `aa`.`byfloat`, `aa`.`keyless`"
 			if flavour == server.MySQL {
 				s.Exec("CREATE TABLE aa.leaves (j JSON)")
-				keyless = strings.Replace(keyless, "(1): `aa`.`keyless`", "(2): `aa`.`keyless`, `aa`.`leaves`", 1)
+				keyless = strings.Replace(keyless, "(2): `aa`.`byfloat`, `aa`.`keyless`", "(3): `aa`.`byfloat`, `aa`.`keyless`, `aa`.`leaves`", 1)
 			}
 			want := []string{
 				"tables in schemas of the server are not in the backup: move them to another schema (1): `mysql`.`mine`",
@@ -48,8 +48,9 @@ func TestLossesAreNamed(t *testing.T) {
 					"view `mysql`.`seen`",
 				"dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4 (1): `aa`.`texts`.`old`",
 				"a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table (aa/stops): drop and add the indexes afterwards (1): `aa`.`docs`",
-				"dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL (2): `aa`.`keyed`.`f`, `aa`.`keyless`.`f`",
+				"dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL (3): `aa`.`byfloat`.`f`, `aa`.`keyed`.`f`, `aa`.`keyless`.`f`",
 				keyless,
+				"a dump may make different values of these unique keys equal, and then a restore fails: use other types or utf8mb4, or copy files (method: Files) (1): `aa`.`byfloat`.`PRIMARY`",
 				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",
 				"the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: `aa`.`merged` (" + engines[flavour] + ")",
 			}
@@ -71,6 +72,11 @@ func TestLossesAreNamed(t *testing.T) {
 			slices.Sort(want)
 			slices.Sort(made.Warnings)
 			assert.DeepEqual(t, made.Warnings, want)
+			s.Exec("SET GLOBAL innodb_ft_server_stopword_table = DEFAULT")
+			of, _, err := backup.Run(t.Context(), options(s, folder(t), nil))
+			assert.NilError(t, err)
+			assert.Assert(t, slices.Contains(of.Warnings, "tables may hold stopwords of a session's innodb_ft_user_stopword_table (`aa`.`stops`.`value`), and a restore builds full-text indexes without them: "+
+				"drop and add the indexes that were built with them afterwards (1): `aa`.`docs`"), "%q", of.Warnings)
 			restored(t, flavour, to, nil, func(out restore.Outcome, o server.Options) {
 				conn, err := server.Connect(t.Context(), o)
 				assert.NilError(t, err)
@@ -87,6 +93,9 @@ func TestLossesAreNamed(t *testing.T) {
 		})
 	}
 }
+
+// ignored are character sets of which a function of the server accepts bytes that tables reject.
+var ignored = map[string]string{server.MySQL: "ascii", server.MariaDB: "ucs2"}
 
 // A conversion to utf8mb4 and back changes characters of some character sets. A backup warns of exactly these sets.
 func TestLossyCharacterSets(t *testing.T) {
@@ -106,10 +115,10 @@ func TestLossyCharacterSets(t *testing.T) {
 			s.Exec("SET GLOBAL sql_mode = ''")
 			var have, lossy []string
 			for _, set := range strings.Fields(s.Ask("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")) {
-				if slices.Contains([]string{"ascii", "binary", "ucs2", "utf32"}, set) {
+				if slices.Contains([]string{"binary", "utf32", ignored[flavour]}, set) {
 					continue
 				}
-				if slices.Contains(backup.Lossy, set) {
+				if slices.Contains(backup.Lossy(flavour), set) {
 					have = append(have, set)
 				}
 				bytes := []string{"SELECT UNHEX(LPAD(HEX(n), IF(n < 256, 2, 4), '0')) AS x FROM aa.n WHERE n > 0"}
@@ -121,7 +130,7 @@ func TestLossyCharacterSets(t *testing.T) {
 					bytes = append(bytes, "SELECT UNHEX(CONCAT(HEX(one.n), HEX(two.n))) AS x FROM aa.n one, aa.n two WHERE one.n"+strings.ReplaceAll(pair, "%[1]s", "one")+" AND two.n"+strings.ReplaceAll(pair, "%[1]s", "two"))
 				}
 				for _, x := range bytes {
-					lost := s.Ask(strings.NewReplacer("SET_", set, "BYTES_", x).Replace("SELECT IFNULL(SUM(HEX(CONVERT(CONVERT(v USING utf8mb4) USING SET_)) <> HEX(x)), 0) FROM " +
+					lost := s.Ask(strings.NewReplacer("SET_", set, "BYTES_", x).Replace("SELECT IFNULL(SUM(NOT HEX(CONVERT(CONVERT(v USING utf8mb4) USING SET_)) <=> HEX(x)), 0) FROM " +
 						"(SELECT x, CONVERT(x USING SET_) AS v FROM (BYTES_) bytes) texts WHERE v IS NOT NULL AND HEX(v) = HEX(x) AND CHAR_LENGTH(v) = 1"))
 					if strings.TrimSpace(lost) != "0" && !slices.Contains(lossy, set) {
 						lossy = append(lossy, set)

@@ -89,7 +89,24 @@ func readAccounts(conn *server.Conn) (a accounts, err error) {
 			a.warnings = append(a.warnings, fmt.Sprintf("account %s is not wholly in the backup: %v", one, err))
 		}
 	}
-	return a, nil
+	if a.isDenied || !conn.Version.AtLeast(8, 0, 14) {
+		return a, nil
+	}
+	return a, a.secondPasswords(conn)
+}
+
+// secondPasswords warns of accounts with a second password (RETAIN CURRENT PASSWORD), which SHOW CREATE USER omits.
+func (a *accounts) secondPasswords(conn *server.Conn) error {
+	rows, err := conn.Rows("SELECT User, Host FROM mysql.user WHERE JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password') ORDER BY 1, 2")
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	var names []string
+	for _, row := range rows {
+		names = append(names, account{name: row[0], host: row[1]}.String())
+	}
+	a.warnings = append(a.warnings, named("the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them", names))
+	return nil
 }
 
 // list returns the accounts and the roles of a server.

@@ -61,7 +61,9 @@ type run struct {
 	// before lists the objects that a restore loads before the dump. said holds warnings that do not depend on the dump.
 	before []manifest.Object
 	said   []string
-	saved  accounts // the accounts at the dump's position
+	// saved and extras hold the accounts and the extras at the position of the last attempt to dump.
+	saved  accounts
+	extras *extras
 }
 
 // Run makes a backup. It returns the manifest, and the leftovers of earlier runs that it removed.
@@ -140,21 +142,13 @@ func (r *run) all(ctx context.Context) error {
 	if err := r.zones(ctx); err != nil {
 		return err
 	}
-	extras, err := readExtras(r.conn)
-	if err != nil {
-		return err
-	}
-	r.said = append(r.said, extras.warnings...)
-	if err := r.put(ctx, manifest.ObjectsName, extras.before, &r.before); err != nil {
-		return err
-	}
-	if err := r.attempts(ctx, extras); err != nil {
+	if err := r.attempts(ctx); err != nil {
 		return err
 	}
 	if err := r.putAccounts(ctx, r.saved); err != nil {
 		return err
 	}
-	if err := r.put(ctx, manifest.ViewsName, extras.views, &r.Manifest.Objects); err != nil {
+	if err := r.put(ctx, manifest.ViewsName, r.extras.views, &r.Manifest.Objects); err != nil {
 		return err
 	}
 	return r.finish(ctx)
@@ -162,9 +156,9 @@ func (r *run) all(ctx context.Context) error {
 
 // attempts calls dump until dump succeeds. It returns an error after Options.Tries attempts, and after an error that
 // another attempt would not avoid.
-func (r *run) attempts(ctx context.Context, extras *extras) error {
+func (r *run) attempts(ctx context.Context) error {
 	for dumps, begins := 1, 1; ; {
-		err := r.dump(ctx, extras)
+		err := r.dump(ctx)
 		switch isCrash := errors.Is(err, dump.ErrCrashed); {
 		case err == nil, ctx.Err() != nil:
 			return err
@@ -237,9 +231,14 @@ func (r *run) describe() error {
 }
 
 // dump writes the dump's object in one attempt. It fails if a definition on the server changed during the dump, or if an account changed
-// while the dump began.
-func (r *run) dump(ctx context.Context, extras *extras) error {
+// while the dump began. It reads the extras between both reads of the definitions: warnings of an earlier attempt would lack objects that
+// were created since then.
+func (r *run) dump(ctx context.Context) error {
 	state, err := r.state()
+	if err != nil {
+		return err
+	}
+	extras, objects, err := r.putExtras(ctx)
 	if err != nil {
 		return err
 	}
@@ -302,21 +301,36 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	if err := errors.Join(state.same(after), covers(scanner, after.tables)); err != nil {
 		return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", r.options.Server.Address, err)
 	}
-	r.Manifest.Objects = append(slices.Clone(r.before), object)
+	r.Manifest.Objects = append(objects, object)
 	r.Manifest.Tables, r.Manifest.Position = scanner.Rows, scanner.Position
-	r.Manifest.Warnings = append(slices.Clone(r.said), warnings(after.tables)...)
-	if scanner.LacksHistory {
-		r.Manifest.Warnings = append(r.Manifest.Warnings, fmt.Sprintf("the former rows of system-versioned tables (%d) are not in the backup, because %s of the image cannot dump them: use an image of MariaDB 10.11 or newer: %s",
-			len(extras.versioned), r.Manifest.Tool, strings.Join(extras.versioned[:min(len(extras.versioned), mostNamed)], ", ")))
-	}
+	r.Manifest.Warnings = slices.Concat(r.said, extras.warnings, warnings(after.tables), r.lackedHistory(scanner, extras))
 	if err := r.identify(ctx); err != nil {
 		return err
 	}
 	if err := r.findPrepared(ctx, before); err != nil {
 		return err
 	}
-	r.Manifest.TemporaryAccounts, r.saved = r.options.SkipAccounts, accounts
+	r.Manifest.TemporaryAccounts, r.saved, r.extras = r.options.SkipAccounts, accounts, extras
 	return nil
+}
+
+// putExtras reads the extras, and writes the object with their statements. It returns all objects that a restore loads before the dump.
+func (r *run) putExtras(ctx context.Context) (*extras, []manifest.Object, error) {
+	extras, err := readExtras(r.conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects := slices.Clone(r.before)
+	return extras, objects, r.put(ctx, manifest.ObjectsName, extras.before, &objects)
+}
+
+// lackedHistory returns a warning if the dump lacks the former rows of tables.
+func (r *run) lackedHistory(scanner *dump.Scanner, extras *extras) []string {
+	if !scanner.LacksHistory {
+		return nil
+	}
+	return []string{fmt.Sprintf("the former rows of system-versioned tables (%d) are not in the backup, because %s of the image cannot dump them: use an image of MariaDB 10.11 or newer: %s",
+		len(extras.versioned), r.Manifest.Tool, strings.Join(extras.versioned[:min(len(extras.versioned), mostNamed)], ", "))}
 }
 
 // nothing writes an empty dump for a server without schemas, because dump programs fail on such a server.
@@ -411,13 +425,13 @@ func warnings(tables []server.Table) []string {
 	}
 	var found []string
 	if len(noSnapshot) > 0 {
-		found = append(found, "tables that are not InnoDB have no snapshot, so their rows may be newer than the position: "+strings.Join(noSnapshot[:min(len(noSnapshot), 20)], ", "))
+		found = append(found, "tables that are not InnoDB have no snapshot, so their rows may be newer than the position: "+strings.Join(noSnapshot[:min(len(noSnapshot), mostNamed)], ", "))
 	}
 	if len(elsewhere) > 0 {
-		found = append(found, "the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: "+strings.Join(elsewhere[:min(len(elsewhere), 20)], ", "))
+		found = append(found, "the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: "+strings.Join(elsewhere[:min(len(elsewhere), mostNamed)], ", "))
 	}
 	if len(omitted) > 0 {
-		found = append(found, "the backup does not have these tables, because dump programs omit their engine: "+strings.Join(omitted[:min(len(omitted), 20)], ", "))
+		found = append(found, "the backup does not have these tables, because dump programs omit their engine: "+strings.Join(omitted[:min(len(omitted), mostNamed)], ", "))
 	}
 	return found
 }

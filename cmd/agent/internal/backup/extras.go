@@ -27,13 +27,16 @@ type extras struct {
 	ignored []string
 	// versioned are the tables that keep former versions of their rows.
 	versioned []string
-	warnings  []string
+	// candidates are columns whose values a dump may change. sets are the character sets of such columns.
+	candidates []candidate
+	sets       []string
+	warnings   []string
 }
 
 // readExtras reads the objects that the dump leaves out.
 func readExtras(conn *server.Conn) (*extras, error) {
 	e := &extras{conn: conn}
-	steps := []func() error{e.inSystemSchemas, e.charsets, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.unreplayable, e.folders, e.stopwords}
+	steps := []func() error{e.readColumns, e.inSystemSchemas, e.charsets, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.keys, e.folders, e.stopwords}
 	if conn.Version.Flavour == server.MariaDB {
 		steps = append(steps, e.history)
 	} else {
@@ -43,7 +46,7 @@ func readExtras(conn *server.Conn) (*extras, error) {
 		steps = append(steps, e.components, e.persisted, e.spatial)
 	}
 	if conn.Version.AtLeast(8, 0, 14) {
-		steps = append(steps, e.secondPasswords, e.resourceGroups)
+		steps = append(steps, e.resourceGroups)
 	}
 	if conn.Version.AtLeast(5, 7, 0) {
 		steps = append(steps, e.tablespaces)
@@ -144,13 +147,11 @@ func (e *extras) tablespaces() error {
 func (e *extras) folders() error {
 	query := "SELECT FILE_NAME FROM information_schema.FILES WHERE FILE_TYPE = 'TABLESPACE' AND FILE_NAME LIKE '/%'"
 	if e.conn.Version.Flavour == server.MariaDB {
-		query = "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) FROM information_schema.TABLES WHERE CREATE_OPTIONS LIKE '%DATA DIRECTORY%'"
+		query = "SELECT CONCAT('`', REPLACE(TABLE_SCHEMA, '`', '``'), '`.`', REPLACE(TABLE_NAME, '`', '``'), '`') FROM information_schema.TABLES WHERE CREATE_OPTIONS LIKE '%DATA DIRECTORY%'"
 	}
 	var names []string
 	err := e.each("folders of tables", query+" ORDER BY 1", func(row []string) { names = append(names, row[0]) })
-	if len(names) > 0 {
-		e.warnings = append(e.warnings, "tables with a DATA DIRECTORY are restored within the folder of the data: "+strings.Join(names[:min(len(names), 10)], ", "))
-	}
+	e.warn("tables with a DATA DIRECTORY are restored within the folder of the data", names)
 	return err
 }
 

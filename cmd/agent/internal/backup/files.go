@@ -132,6 +132,9 @@ func maySend(from, to server.Version) bool {
 	return from.Flavour == to.Flavour && from.Major == to.Major && from.Minor == to.Minor && from.AtLeast(8, 0, 37) && to.AtLeast(8, 0, 37)
 }
 
+// mostCauses limits the number of tables or files in the reason why files were not copied.
+const mostCauses = 10
+
 // uncopied returns a description of the server's data that a copy of the files lacks, or "" if the copy lacks nothing. CLONE copies
 // tables of engines other than InnoDB without their rows.
 func uncopied(conn *server.Conn) (string, error) {
@@ -149,7 +152,7 @@ func uncopied(conn *server.Conn) (string, error) {
 			continue
 		}
 		var names []string
-		for _, row := range rows[:min(len(rows), mostNamed)] {
+		for _, row := range rows[:min(len(rows), mostCauses)] {
 			names = append(names, row[0])
 		}
 		return fmt.Sprintf("%s (%d): %s", c.what, len(rows), strings.Join(names, ", ")), nil

@@ -11,13 +11,19 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// mostNamed limits the number of tables or columns that a warning names. The warning also states their total number.
-const mostNamed = 10
+// mostNamed limits the number of tables or columns that a warning names, and with it the size of a manifest. A termination message shortens
+// warnings further.
+const mostNamed = 1000
+
+// named returns a warning about the named objects.
+func named(what string, names []string) string {
+	return fmt.Sprintf("%s (%d): %s", what, len(names), strings.Join(names[:min(len(names), mostNamed)], ", "))
+}
 
 // warn adds a warning about the named objects. It adds nothing if names is empty.
 func (e *extras) warn(what string, names []string) {
 	if len(names) > 0 {
-		e.warnings = append(e.warnings, fmt.Sprintf("%s (%d): %s", what, len(names), strings.Join(names[:min(len(names), mostNamed)], ", ")))
+		e.warnings = append(e.warnings, named(what, names))
 	}
 }
 
@@ -32,77 +38,164 @@ func quoted(columns []column) (names []string) {
 	return names
 }
 
-// columns returns the columns of base tables that satisfy a condition on information_schema.COLUMNS. It removes the
-// columns of views itself: a join in the server would compare each column with each table.
-func (e *extras) columns(condition string) (found []column, err error) {
+// candidate is a column of a base table that a dump may change, or that may hold stopwords.
+type candidate struct {
+	column
+	kind, set string // data type and character set
+	isFirst   bool   // in its table
+}
+
+// readColumns reads the candidates in one query, because servers open each table to read its columns. It removes the columns of views itself:
+// a join in the server would compare each column with each table.
+func (e *extras) readColumns() error {
 	tables, err := e.conn.Tables()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	isBase := map[string]bool{}
 	for _, table := range tables {
 		isBase[table.Quoted()] = true
 	}
-	err = e.each("columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE "+condition+" ORDER BY 1, 2, 3", func(row []string) {
+	e.sets = Lossy(e.conn.Version.Flavour)
+	query := "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, CHARACTER_SET_NAME, ORDINAL_POSITION FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('float', 'json') " +
+		"OR CHARACTER_SET_NAME IN ('" + strings.Join(e.sets, "', '") + "') OR COLUMN_NAME = 'value' ORDER BY 1, 2, 3"
+	return e.each("columns", query, func(row []string) {
 		if name := server.Quote(row[0]) + "." + server.Quote(row[1]); isBase[name] {
-			found = append(found, column{name, row[2]})
+			e.candidates = append(e.candidates, candidate{column{name, row[2]}, strings.ToLower(row[3]), row[4], row[5] == "1"})
 		}
 	})
-	return found, err
 }
+
+// columns returns the candidates that satisfy a condition, in the order of their tables.
+func (e *extras) columns(is func(candidate) bool) (found []column) {
+	for _, c := range e.candidates {
+		if is(c) {
+			found = append(found, c.column)
+		}
+	}
+	return found
+}
+
+// isLossy reports whether a dump may change characters of a column.
+func (e *extras) isLossy(c candidate) bool { return slices.Contains(e.sets, c.set) }
 
 // floats warns of columns whose values the text of a dump rounds to six digits.
 func (e *extras) floats() error {
-	found, err := e.columns("DATA_TYPE = 'float'")
+	found := e.columns(func(c candidate) bool { return c.kind == "float" })
 	e.warn("dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL", quoted(found))
-	return err
+	return nil
 }
 
-// Lossy are the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets computes the list. It ignores
-// ascii, binary, ucs2 and utf32, because the server rejects their invalid bytes.
-var Lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
+// lossy are the character sets with characters that a conversion to utf8mb4 loses, on all servers.
+var lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
 	"swe7", "tis620", "ujis"}
+
+// Lossy returns the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets computes the list. Only MariaDB
+// stores bytes above 7F in ascii, and only MySQL stores half of a surrogate pair in ucs2.
+func Lossy(flavour string) []string {
+	if flavour == server.MariaDB {
+		return append(slices.Clone(lossy), "ascii")
+	}
+	return append(slices.Clone(lossy), "ucs2")
+}
 
 // charsets warns of columns whose characters may change: dumps use utf8mb4.
 func (e *extras) charsets() error {
-	found, err := e.columns("CHARACTER_SET_NAME IN ('" + strings.Join(Lossy, "', '") + "')")
-	e.warn("dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4", quoted(found))
-	return err
+	e.warn("dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4", quoted(e.columns(e.isLossy)))
+	return nil
 }
 
 // json warns of columns whose values may have types that JSON text lacks. Finding the actual types would need a read of all rows.
 func (e *extras) json() error {
-	found, err := e.columns("DATA_TYPE = 'json'")
+	found := e.columns(func(c candidate) bool { return c.kind == "json" })
 	e.warn("dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE", quoted(found))
-	return err
+	return nil
 }
 
-// unreplayable warns of tables without a key in columns whose values a dump may change. A replay finds a row of such a table only by the values
-// of all columns, and fails if the dump has changed one of them.
-func (e *extras) unreplayable() error {
-	if on, err := e.conn.Variable("log_bin"); err != nil || on != "ON" {
-		return err // without a binary log there is no replay
+// keys warns of tables whose keys depend on values that a dump may change. A restore fails if a dump makes two values of a unique key equal. A
+// replay finds a row of a table without a safe key only by values that the dump may have changed, and then fails.
+func (e *extras) keys() error {
+	risky := e.columns(func(c candidate) bool { return c.kind == "float" || c.kind == "json" || e.isLossy(c) })
+	if len(risky) == 0 {
+		return nil
 	}
-	tables, err := e.changed("DATA_TYPE IN ('float', 'json') OR CHARACTER_SET_NAME IN ('" + strings.Join(Lossy, "', '") + "')")
+	keys, err := e.uniqueKeys()
 	if err != nil {
 		return err
 	}
-	keyed := map[string]bool{}
-	err = e.each("keys", "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 GROUP BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME "+
-		"HAVING SUM(NULLABLE = 'YES') = 0", func(row []string) { keyed[server.Quote(row[0])+"."+server.Quote(row[1])] = true })
-	tables = slices.DeleteFunc(tables, func(name string) bool { return keyed[name] })
+	e.warn("a dump may make different values of these unique keys equal, and then a restore fails: use other types or utf8mb4, or copy files (method: Files)", keys.with(risky))
+	if on, err := e.conn.Variable("log_bin"); err != nil || on != "ON" {
+		return err // without a binary log there is no replay
+	}
+	tables := slices.DeleteFunc(tablesOf(risky), func(name string) bool { return keys.identify(name, risky) })
 	e.warn("a replay of the archive fails at the first change of a row whose values the dump has changed, because these tables have no key that identifies a row: "+
 		"give them a primary key, or copy files (method: Files)", tables)
-	return err
+	return nil
 }
 
-// changed returns the quoted names of base tables with a column that satisfies a condition on information_schema.COLUMNS.
-func (e *extras) changed(condition string) (names []string, err error) {
-	columns, err := e.columns(condition)
+// tablesOf returns the quoted names of the tables of sorted columns.
+func tablesOf(columns []column) (names []string) {
 	for _, column := range columns {
 		names = append(names, column.table)
 	}
-	return slices.Compact(names), err
+	return slices.Compact(names)
+}
+
+// uniqueKey is a unique key of a table.
+type uniqueKey struct {
+	columns []column
+	// permitsNull reports whether a column of the key permits NULL. Such a key does not identify all rows.
+	permitsNull bool
+}
+
+func (k uniqueKey) hasAny(columns []column) bool {
+	return slices.ContainsFunc(k.columns, func(c column) bool { return slices.Contains(columns, c) })
+}
+
+// uniqueKeys holds the unique keys of all tables, by the quoted name of the table and the name of the key.
+type uniqueKeys map[string]map[string]uniqueKey
+
+func (e *extras) uniqueKeys() (uniqueKeys, error) {
+	keys := uniqueKeys{}
+	const query = "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0"
+	err := e.each("keys", query, func(row []string) {
+		table := server.Quote(row[0]) + "." + server.Quote(row[1])
+		if keys[table] == nil {
+			keys[table] = map[string]uniqueKey{}
+		}
+		key := keys[table][row[2]]
+		keys[table][row[2]] = uniqueKey{append(key.columns, column{table, row[3]}), key.permitsNull || row[4] == "YES"}
+	})
+	return keys, err
+}
+
+// with returns the sorted quoted names of the keys with any of some columns.
+func (k uniqueKeys) with(columns []column) (names []string) {
+	for table, keys := range k {
+		for name, key := range keys {
+			if key.hasAny(columns) {
+				names = append(names, table+"."+server.Quote(name))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// identify reports whether a replay finds the rows of a table by a key without risky columns. A replay uses the primary key if the table
+// has one, and otherwise any unique key without NULL.
+func (k uniqueKeys) identify(table string, risky []column) bool {
+	if primary, ok := k[table]["PRIMARY"]; ok {
+		return !primary.hasAny(risky)
+	}
+	isSafe := false
+	for _, key := range k[table] {
+		if !key.permitsNull && key.hasAny(risky) {
+			return false
+		}
+		isSafe = isSafe || !key.permitsNull
+	}
+	return isSafe
 }
 
 // systemTables are the tables that servers of any version create in the schemas mysql and sys.
@@ -149,10 +242,12 @@ const objectsInSystemSchemas = "SELECT 'view', TABLE_SCHEMA, TABLE_NAME, DEFINER
 // systemObjects are objects that MariaDB itself creates in these schemas. Before 10.6, their definer is root.
 var systemObjects = []string{"AddGeometryColumn", "DropGeometryColumn", "user"}
 
-// stopwords warns of tables whose full-text indexes a restore builds before it loads the database's stopwords.
+// stopwords warns of tables whose full-text indexes a restore builds before it loads the database's stopwords. An index keeps the stopword
+// table of the session that created it, but no account without rights to change variables can read which. If a table can be such a stopword
+// table, stopwords warns of all tables with full-text indexes.
 func (e *extras) stopwords() error {
 	table, err := e.conn.Variable("innodb_ft_server_stopword_table")
-	if err != nil || table == "" || strings.EqualFold(table, "NULL") {
+	if err != nil {
 		return err
 	}
 	var names []string
@@ -161,17 +256,18 @@ func (e *extras) stopwords() error {
 			names = append(names, server.Quote(row[0])+"."+server.Quote(row[1]))
 		}
 	})
-	e.warn("a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table ("+table+"): drop and add the indexes afterwards", names)
-	return err
-}
-
-// secondPasswords warns of accounts with a second password (RETAIN CURRENT PASSWORD), which SHOW CREATE USER omits.
-func (e *extras) secondPasswords() error {
-	var names []string
-	err := e.each("second passwords of accounts", "SELECT User, Host FROM mysql.user WHERE JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password') ORDER BY 1, 2", func(row []string) {
-		names = append(names, account{name: row[0], host: row[1]}.String())
-	})
-	e.warn("the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them", names)
+	if table != "" && !strings.EqualFold(table, "NULL") {
+		e.warn("a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table ("+table+"): drop and add the indexes afterwards", names)
+		return err
+	}
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	words := e.columns(func(c candidate) bool { return c.isFirst && c.name == "value" && c.kind == "varchar" })
+	if len(words) > 0 {
+		e.warn("tables may hold stopwords of a session's innodb_ft_user_stopword_table ("+strings.Join(quoted(words), ", ")+"), and a restore builds full-text indexes without them: "+
+			"drop and add the indexes that were built with them afterwards", names)
+	}
 	return err
 }
 
