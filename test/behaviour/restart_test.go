@@ -4,16 +4,20 @@
 package behaviour_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -67,6 +71,51 @@ func TestRestartOnChange(t *testing.T) {
 	e.ChangeReady(name, fields{"rollout": nil})
 	e.passes(name)
 	e.samePods(before, "auth", "proxy", "web")
+}
+
+// A rollout that another client starts, such as kubectl rollout restart, is an update: the phase is Updating, then Running, and no Warning is
+// recorded. Scheduling gates hold the rollout until the status has the phase Updating.
+func TestRestartByKubectl(t *testing.T) {
+	e := parallel(t)
+	op := e.Start()
+	const name, annotation = "restarted", "kubectl.kubernetes.io/restartedAt"
+	e.CreateReady(oneService(name, 2))
+	mark, requests := e.Mark(), op.Mark()
+	restart := `{"spec":{"template":{"metadata":{"annotations":{"` + annotation + `":"2026-01-02T15:04:05Z"}},"spec":{"schedulingGates":[{"name":"example.com/hold"}]}}}}`
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
+	e.Must(api.Patch(e.Ctx, deployment, client.RawPatch(types.StrategicMergePatchType, []byte(restart)), client.FieldOwner("kubectl-rollout")))
+	e.Until("the status shows the update", func() error { return e.component(name, name, dsv1.PhaseUpdating) })
+
+	ungate := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`))
+	e.Until("the new pods run", func() error {
+		for _, pod := range e.pods(name) {
+			if len(pod.Spec.SchedulingGates) > 0 {
+				return errors.Join(errors.New(pod.Name+" is held"), api.Patch(e.Ctx, pod.DeepCopy(), ungate))
+			}
+			if pod.Annotations[annotation] == "" || !stage.IsReady(pod) {
+				return errors.New(pod.Name + " is old, or not ready")
+			}
+		}
+		return stage.Unless(len(e.pods(name)) == 2, "there are other pods")
+	})
+	e.Until("the status shows the end of the update", func() error { return e.component(name, name, dsv1.PhaseRunning) })
+	e.passes(name)
+
+	phases := []dsv1.Phase{dsv1.PhaseRunning}
+	for _, c := range e.Since(mark) {
+		if ds, is := c.Object.(*dsv1.DataService); is {
+			phases = append(phases, ds.Status.Components[0].Phase)
+		}
+	}
+	if !slices.Equal(slices.Compact(phases), []dsv1.Phase{dsv1.PhaseRunning, dsv1.PhaseUpdating, dsv1.PhaseRunning}) {
+		t.Errorf("the component had the phases %v", phases)
+	}
+	for _, event := range e.Events() {
+		if event.Type == corev1.EventTypeWarning && event.Regarding.Kind == dsv1.Kind {
+			t.Errorf("a Warning: %s %s", event.Reason, event.Note)
+		}
+	}
+	e.equal("written", harness.Objects(op.Since(requests, harness.Sent.WritesObject)), nil)
 }
 
 // podsOf returns the UIDs of the pods of all components.
