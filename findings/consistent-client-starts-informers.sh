@@ -31,6 +31,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -52,7 +53,7 @@ var answers = map[string]string{
 const listed = `{"type": "BOOKMARK", "object": {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": "10", "annotations": {"k8s.io/initial-events-end": "true"}}}}`
 
 func main() {
-	log.SetLogger(log.Log)
+	log.SetLogger(logr.Discard())
 	for _, consistent := range []bool{false, true} {
 		watches := &atomic.Int64{}
 		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
