@@ -10,6 +10,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,7 +46,7 @@ func run(binary string, out io.Writer) error {
 	for name, folder := range folders {
 		found := 0
 		err := walk(folder, func(file string) error {
-			text, err := os.ReadFile(filepath.Join(folder, file))
+			text, err := fs.ReadFile(os.DirFS(folder), file)
 			files[string(text)] = append(files[string(text)], name+": "+file)
 			if strings.HasPrefix(name, "golang.org/x/sys ") {
 				files[string(text)] = append(files[string(text)], "Go "+info.GoVersion+": "+file)
@@ -77,7 +77,7 @@ func run(binary string, out io.Writer) error {
 // version.
 func modules(info *buildinfo.BuildInfo) (map[string]string, error) {
 	folders := map[string]string{}
-	command := exec.Command("go", "mod", "download", "-json")
+	command := exec.CommandContext(context.Background(), "go", "mod", "download", "-json")
 	for _, module := range info.Deps {
 		if module.Replace != nil {
 			module = module.Replace
