@@ -161,7 +161,7 @@ func (p *pass) applyParts(ctx context.Context) (PlanSeen, error) {
 		}
 	}
 	if i := soonest(failures); i >= 0 {
-		return seen, fmt.Errorf("%s: %w", parts[i].Name, failures[i])
+		return seen, &PartError{Part: parts[i].Name, Err: failures[i]}
 	}
 	return seen, nil
 }

@@ -22,6 +22,17 @@ func (e *SecretError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SecretError) Unwrap() error { return e.Err }
 
+// PartError is the error of one part.
+type PartError struct {
+	Part string
+	Err  error
+}
+
+func (e *PartError) Error() string { return e.Part + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *PartError) Unwrap() error { return e.Err }
+
 // PruneError is an error while removing objects that are no longer planned.
 type PruneError struct{ Err error }
 

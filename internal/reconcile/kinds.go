@@ -158,6 +158,7 @@ type Seen[O any] struct {
 type Failure struct {
 	Reason  string // reason of a condition
 	Message string
+	Part    string // the part that failed; "" if the failure is about no single part
 	// Stalled reports whether only an external change helps. Otherwise the operator keeps trying.
 	Stalled bool
 }

@@ -169,6 +169,9 @@ func (r *Reconciler[T, O]) failed(ctx context.Context, resource T, seen Seen[O],
 		return ctrl.Result{}, err // retried with back-off
 	}
 	seen.Failure = &Failure{Reason: failed.reason, Message: health.Refusal(failed.Error()), Stalled: failed.stalled}
+	if part := (*PartError)(nil); errors.As(err, &part) {
+		seen.Failure.Part = part.Part
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportAfter)
 	defer cancel()
 	_, _, reportErr := r.reporter.report(ctx, resource, seen)

@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -27,12 +28,14 @@ import (
 	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/workers"
 )
 
 // actor is a kind for tests, without objects. The status's message shows the progress, and its phase the failure.
 type actor struct {
 	plan    func() // Plan calls it, if set
+	parts   []Part // the parts of the plan
 	refusal error  // result of Plan
 	runs    bool   // servers run, and are maintained if the plan is refused
 	observe func(context.Context) (string, error)
@@ -54,7 +57,7 @@ func (a actor) Plan(*dsv1.DataService, Inputs, *string) (*Plan, error) {
 	if a.plan != nil {
 		a.plan()
 	}
-	return &Plan{}, a.refusal
+	return &Plan{Parts: a.parts}, a.refusal
 }
 
 func (a actor) Maintain(*dsv1.DataService, Inputs, *SpecError, *string) (bool, error) {
@@ -83,7 +86,7 @@ func (actor) Status(ds *dsv1.DataService, seen Seen[string], _ metav1.Time) {
 		ds.Status.Message = *seen.Observed
 	}
 	if seen.Failure != nil {
-		ds.Status.Phase = dsv1.Phase(seen.Failure.Reason + ": " + seen.Failure.Message)
+		ds.Status.Phase, ds.Status.Ready = dsv1.Phase(seen.Failure.Reason+": "+seen.Failure.Message), seen.Failure.Part
 	}
 }
 
@@ -102,6 +105,12 @@ func reconciling(t *testing.T, a actor) (pass func(context.Context) error, statu
 	}
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(ds).WithStatusSubresource(ds).Build(), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if key.Name == "unreadable" {
+				return errors.New("m")
+			}
+			return c.Get(ctx, key, o, options...)
+		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -156,6 +165,18 @@ func TestAFailingStepReportsProgress(t *testing.T) {
 	assert.ErrorIs(t, pass(t.Context()), broken)
 	assert.Equal(t, string(status().Phase), "StepFailed: no route (step Act)")
 	assert.Equal(t, status().Message, "two")
+}
+
+// The failure of a part names the part.
+func TestFailureNamesItsPart(t *testing.T) {
+	t.Parallel()
+	o := object.Empty(object.StatefulSetKind)
+	o.SetNamespace("ns")
+	o.SetName("unreadable")
+	pass, status := reconciling(t, actor{parts: []Part{{Name: "web", Kind: "StatefulSet", Objects: []*unstructured.Unstructured{o}}}})
+	assert.ErrorContains(t, pass(t.Context()), "m")
+	assert.Equal(t, string(status().Phase), "ApplyFailed: web: StatefulSet unreadable: m")
+	assert.Equal(t, status().Ready, "web")
 }
 
 // No step of a paused resource is taken. Decide is called once, and its decision is in the status.
