@@ -33,7 +33,7 @@ func TestAutoscaler(t *testing.T) {
 				return
 			}
 			const fiveMinutesLater = 60 + 300
-			assert.Equal(t, state.Note, Note{"HorizontalPodAutoscaler auth: " + c.reason + ": m", Culprit{"HorizontalPodAutoscaler", "auth", c.reason, "m"}, fiveMinutesLater})
+			assert.Equal(t, state.Note, Note{Text: "HorizontalPodAutoscaler auth: " + c.reason + ": m", Culprit: Culprit{"HorizontalPodAutoscaler", "auth", c.reason, "m"}, From: fiveMinutesLater})
 		})
 	}
 }

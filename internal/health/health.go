@@ -46,6 +46,8 @@ type Note struct {
 	Culprit Culprit
 	// From is the Unix time from which a status shows the note, because some states only deserve a message if they last. 0 means always.
 	From int64
+	// Backup reports whether the note is about the backups of a resource.
+	Backup bool
 }
 
 // Info returns a note that requires no action.
@@ -113,7 +115,7 @@ func (s *State) unsettle(rolling bool) {
 // request notes that an object requires an action of the user, if it still does at a time. The note with the earliest time is kept.
 func (s *State) request(culprit Culprit, from time.Time) {
 	if s.Note.Culprit == (Culprit{}) || from.Unix() < s.Note.From {
-		s.Note = Note{culprit.text(), culprit, max(from.Unix(), 0)}
+		s.Note = Note{Text: culprit.text(), Culprit: culprit, From: max(from.Unix(), 0)}
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *State) addCustom(object *unstructured.Unstructured) {
 		}
 	}
 	if c := BackupProblem(backups); c != nil {
-		s.Note = Note{Text: BackupText(c), Culprit: Culprit{culprit.Kind, culprit.Name, c.Reason, c.Message}}
+		s.Note = Note{Text: BackupText(c), Culprit: Culprit{culprit.Kind, culprit.Name, c.Reason, c.Message}, Backup: true}
 	}
 }
 
@@ -113,11 +113,8 @@ func BackupProblem(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// Backup begins a text about backups.
-const Backup = "backup: "
-
 // BackupText describes a condition about backups in a message.
-func BackupText(c *metav1.Condition) string { return Backup + c.Reason + ": " + c.Message }
+func BackupText(c *metav1.Condition) string { return "backup: " + c.Reason + ": " + c.Message }
 
 // conditionOf reports whether a condition is True, and returns its reason and message. Conditions of an earlier generation are ignored.
 func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reason, message string) {

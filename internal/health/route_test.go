@@ -38,7 +38,7 @@ func TestRoute(t *testing.T) {
 			assert.Assert(t, state.Settled)
 			want := Note{}
 			if c.reason != "" {
-				want = Note{"HTTPRoute web: " + c.reason + ": " + c.message, Culprit{"HTTPRoute", "web", c.reason, c.message}, c.from}
+				want = Note{Text: "HTTPRoute web: " + c.reason + ": " + c.message, Culprit: Culprit{"HTTPRoute", "web", c.reason, c.message}, From: c.from}
 			}
 			assert.Equal(t, state.Note, want)
 		})

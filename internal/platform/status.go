@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
@@ -174,13 +175,13 @@ func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 	case seen.Deleting:
 		return "being deleted; volumes with data and the Secrets that this data needs stay, unless spec.mysql.storage.retention is Delete"
 	case seen.Failure != nil:
-		return andMore(seen.Failure.Message, &next)
+		return andMore(Problem{Component: seen.Failure.Part, Text: seen.Failure.Message}, &next)
 	case seen.Paused:
 		const paused = "paused: nothing is changed until spec.paused is false"
 		if problem := firstBroken(&next); problem != "" {
 			return problem + "; " + paused
 		}
-		return andMore(paused, &next)
+		return andMore(Problem{Text: paused}, &next)
 	case len(next.Components) == 0:
 		return "no component is declared"
 	case seen.Hibernation != nil && seen.Hibernation.Waits != "":
@@ -200,86 +201,100 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Hibernation.IsActive() {
 		return seen.Hibernation.message()
 	}
-	if first := foremost(seen, &next); first != "" {
+	if first := foremost(seen, &next); first.Text != "" {
 		return andMore(first, &next) + "; " + Arrows(next.Components)
 	}
 	return Arrows(next.Components)
 }
 
-// foremost returns the text before the arrows, or "": the message of a component that is being changed, because other components may wait
-// for it, or else the first problem, or else a note.
-func foremost(seen StatusInput, next *dsv1.DataServiceStatus) string {
+// foremost returns the cause before the arrows; its text may be "". The cause is the message of a component that is being changed, because
+// other components may wait for it, or else the first problem, or else a note.
+func foremost(seen StatusInput, next *dsv1.DataServiceStatus) Problem {
 	for _, c := range next.Components {
 		if inWork(c.Phase) && c.Message != "" {
-			return c.Name + ": " + c.Message
+			return Problem{Component: c.Name, Text: c.Name + ": " + c.Message}
 		}
 	}
-	if all := Problems(next); len(all) > 0 {
-		return all[0].Text
-	}
-	for i := range next.Components {
-		if c := &next.Components[i]; requires(c) {
-			return c.Name + ": " + c.Message
-		}
+	if all := Reports(next); len(all) > 0 {
+		return all[0]
 	}
 	for _, c := range seen.Components {
 		if c.Rewritten != "" {
-			return c.Name + ": " + c.Rewritten
+			return Problem{Component: c.Name, Text: c.Name + ": " + c.Rewritten}
 		}
 	}
-	return ""
+	return Problem{}
 }
 
-// Problem is a problem that the status of a DataService reports.
+// Problem is a problem that the status of a DataService reports, or another cause in its message.
 type Problem struct {
-	// Component is the component with the problem; "" for the backups of the database.
+	// Component is the component with the problem; "" for the backups of the database, and for a cause of no single component.
 	Component string
-	Text      string
+	// Culprit is the object with the problem. It has no name if it is the DataService, whose conditions report the backups.
+	Culprit dsv1.Culprit
+	Text    string
+}
+
+// is reports whether two problems are the same. A component has one problem at most.
+func (p Problem) is(other Problem) bool {
+	return p.Component == other.Component && (p.Component != "" || p.Culprit == other.Culprit)
 }
 
 // Problems returns the problems that a status reports: unhealthy components, then running components that require an action or whose last
 // run failed, then a failed or late backup. A service at its maximum number of pods is no problem.
 func Problems(s *dsv1.DataServiceStatus) []Problem {
-	var unhealthy, others []Problem
+	problems, _ := reports(s)
+	return problems
+}
+
+// Reports returns the problems that a status reports, and then the services at their maximum number of pods.
+func Reports(s *dsv1.DataServiceStatus) []Problem { return slices.Concat(reports(s)) }
+
+// reports returns both parts of Reports.
+func reports(s *dsv1.DataServiceStatus) (problems, limits []Problem) {
+	var others []Problem
 	for i := range s.Components {
 		c := &s.Components[i]
-		p := Problem{c.Name, c.Name + ": " + cmp.Or(c.Message, string(c.Phase))}
+		p := Problem{c.Name, ptr.Deref(c.Culprit, dsv1.Culprit{}), c.Name + ": " + cmp.Or(c.Message, string(c.Phase))}
 		switch {
 		case isBroken(c):
-			unhealthy = append(unhealthy, p)
-		case requires(c) && c.Culprit.Reason != health.ReasonTooManyReplicas:
+			problems = append(problems, p)
+		case requires(c) && p.Culprit.Reason == health.ReasonTooManyReplicas:
+			limits = append(limits, p)
+		case requires(c):
 			others = append(others, p)
 		case c.Kind == cronJob && strings.Contains(c.Message, health.RunFailed):
+			p.Culprit = dsv1.Culprit{Kind: cronJob, Name: c.Name, Reason: "RunFailed"}
 			p.Text = fmt.Sprintf("%s: CronJob %s: RunFailed: %s", c.Name, c.Name, c.Message)
 			others = append(others, p)
 		}
 	}
-	all := slices.Concat(unhealthy, others)
+	problems = append(problems, others...)
 	if c := health.BackupProblem(s.Conditions); c != nil {
-		text := health.BackupText(c)
-		if !slices.ContainsFunc(all, func(p Problem) bool { return strings.HasSuffix(p.Text, text) }) { // a MySQLCluster reports it, too
-			all = append(all, Problem{Text: text})
+		isKnown := func(p Problem) bool { return p.Component == mysql.Component && p.Culprit.Reason == c.Reason } // a MySQLCluster reports it, too
+		if !slices.ContainsFunc(problems, isKnown) {
+			problems = append(problems, OfBackups(dsv1.Kind, c))
 		}
 	}
-	return all
+	return problems, limits
 }
 
-// Further returns the problems in a status that a cause does not name.
-func Further(s *dsv1.DataServiceStatus, cause string) []Problem {
-	all := Problems(s)
-	isNamed := func(p Problem) bool { return p.Component != "" && strings.HasPrefix(cause, p.Component+": ") }
-	if !slices.ContainsFunc(all, isNamed) {
-		isNamed = func(p Problem) bool { return strings.Contains(cause, strings.TrimPrefix(p.Text, p.Component+": ")) }
-	}
-	return slices.DeleteFunc(all, isNamed)
+// OfBackups returns the problem that a condition about backups reports in a resource of a kind.
+func OfBackups(kind string, c *metav1.Condition) Problem {
+	return Problem{Culprit: dsv1.Culprit{Kind: kind, Reason: c.Reason}, Text: health.BackupText(c)}
 }
 
-// andMore appends the number of further problems to a cause.
-func andMore(cause string, s *dsv1.DataServiceStatus) string {
+// Further returns the problems in a status without the problem that a cause is about.
+func Further(s *dsv1.DataServiceStatus, cause Problem) []Problem {
+	return slices.DeleteFunc(Problems(s), cause.is)
+}
+
+// andMore returns the text of a cause with the number of further problems.
+func andMore(cause Problem, s *dsv1.DataServiceStatus) string {
 	if n := len(Further(s, cause)); n > 0 {
-		return fmt.Sprintf("%s (and %d more)", cause, n)
+		return fmt.Sprintf("%s (and %d more)", cause.Text, n)
 	}
-	return cause
+	return cause.Text
 }
 
 // firstBroken names the first unhealthy component and the number of further problems. It returns "" if all components are healthy.
@@ -287,7 +302,7 @@ func firstBroken(s *dsv1.DataServiceStatus) string {
 	if !slices.ContainsFunc(s.Components, func(c dsv1.ComponentStatus) bool { return isBroken(&c) }) {
 		return ""
 	}
-	return andMore(Problems(s)[0].Text, s)
+	return andMore(Problems(s)[0], s)
 }
 
 func isBroken(c *dsv1.ComponentStatus) bool {

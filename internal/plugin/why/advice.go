@@ -22,6 +22,9 @@ const database = "bind the right volume to the claim, or restore a backup; delet
 // saveNow is the advice for a claim with data that is being deleted while its pod runs.
 const saveNow = "save the data now, while the pod still runs: docs/backup.md; Kubernetes cannot undo the deletion of a claim"
 
+// onBackup is the advice for a failed or late backup, in a condition or in the note of a resource.
+const onBackup = "read the message; docs/backup.md, Results, has each reason"
+
 // actions contains an entry for each reason of the condition Degraded of a DataService (docs/status.md), and for frequent faults of pods.
 var actions = map[string]string{
 	dsv1.ReasonInvalidSpec:          "correct the field that the message names; nothing was changed",
@@ -98,9 +101,12 @@ var actions = map[string]string{
 	reasonHeld:                   `exclude that container from the pods of cron jobs (podTemplate, such as the label sidecar.istio.io/inject: "false"), and delete the Job`,
 	"RunFailed":                  "read the log of that Job; `kubectl create job NEW --from=cronjob/NAME` runs the cron job again",
 	"AgentUnknown":               "set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image",
-	dsv1.ConditionBackupHealthy:  "read the message; docs/backup.md, Results, has each reason",
+	dsv1.ConditionBackupHealthy:  onBackup,
+	"RedisCluster":               onBackup,
+	"EtcdCluster":                onBackup,
+	"MySQLCluster":               onBackup,
 	dsv1.ReasonBackupWarned:      "read each warning in status.backup.warnings, or in the condition Restored: it names what a restore lacks, or lacked",
-	dsv1.ConditionRecoverable:    "read the message; docs/backup.md, Results, has each reason",
+	dsv1.ConditionRecoverable:    onBackup,
 	health.ReasonTooLarge:        "move long texts of `config` and `configFiles` into ConfigMaps that you create, or split the resource; the objects of the spec are applied",
 	health.ReasonOperator:        "fix the problem in the message: it affects all DataServices; running pods keep running",
 	"Waiting":                    "wait; `kubectl dataservice status -w` shows the progress",

@@ -6,7 +6,6 @@ package why
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +38,7 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	switch {
 	case state.Settled:
 		c.Phase, c.Message = dsv1.PhaseRunning, state.Note.Text
-		if blamed := state.Note.Culprit; blamed != (health.Culprit{}) && !strings.HasPrefix(c.Message, health.Backup) { // see backups
+		if blamed := state.Note.Culprit; blamed != (health.Culprit{}) && !state.Note.Backup { // see backups
 			c.Culprit = &dsv1.Culprit{Kind: blamed.Kind, Name: blamed.Name, Reason: blamed.Reason}
 		}
 	case isHeld(of, state.HintCulprit.Reason):

@@ -61,7 +61,7 @@ func (f *Facts) backups() *Diagnosis {
 			if first := f.unfinished(of); first != nil && c.Reason == dsv1.ReasonNoBackup {
 				return f.firstBackup(first)
 			}
-			d := &Diagnosis{Wrong: true, Cause: health.BackupText(c), Object: f.object(of.kind, of.name), Do: advice(kind)}
+			d := &Diagnosis{Wrong: true, Cause: health.BackupText(c), Object: f.object(of.kind, of.name), Do: advice(kind), about: platform.OfBackups(of.kind, c)}
 			if named := objectNamed.FindStringSubmatch(c.Message); named != nil {
 				d.Object = f.object(named[1], named[2])
 			}
@@ -136,7 +136,7 @@ func (f *Facts) others(d *Diagnosis) []string {
 		return nil
 	}
 	var found []string
-	for _, p := range platform.Further(&f.DataService.Status, d.Cause) {
+	for _, p := range platform.Further(&f.DataService.Status, d.about) {
 		found = append(found, p.Text)
 	}
 	return found

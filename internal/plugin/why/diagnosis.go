@@ -51,6 +51,9 @@ type Diagnosis struct {
 	Events []corev1.Event `json:"events,omitempty"`
 	// Do lists the user's next steps.
 	Do []string `json:"do,omitempty"`
+
+	// about is the problem that Cause is about, with the component or the culprit; empty if the status reports no such problem.
+	about platform.Problem
 }
 
 // Object is an object to examine.
@@ -236,12 +239,16 @@ func (f *Facts) notSeen() *Diagnosis {
 
 // failure explains a spec that cannot be applied. It returns nil if the problem of a component explains more.
 func (f *Facts) failure(reason, message string) *Diagnosis {
+	var about platform.Problem
 	for _, c := range f.DataService.Status.Components {
 		if c.Culprit != nil && (c.Phase == dsv1.PhaseFailed || c.Culprit.Reason == reason) {
 			return nil
 		}
+		if c.Phase == dsv1.PhaseFailed && about.Component == "" { // the component's objects cannot be read
+			about.Component = c.Name
+		}
 	}
-	d := &Diagnosis{Wrong: true, Cause: reason + ": " + message, Object: f.object(dsv1.Kind, f.DataService.Name), Do: advice(reason)}
+	d := &Diagnosis{Wrong: true, Cause: reason + ": " + message, Object: f.object(dsv1.Kind, f.DataService.Name), Do: advice(reason), about: about}
 	if strings.Contains(message, ": "+reason+": ") { // the line is short, so the reason is printed only once
 		d.Cause = message
 	}
@@ -333,7 +340,9 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 
 // named explains the problem of a component if the object that causes the problem is known.
 func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text string) *Diagnosis {
-	d := &Diagnosis{Wrong: true, Cause: strings.TrimSuffix(c.Name+": "+health.Refusal(text), ": "), Do: advice(culprit.Reason)}
+	d := &Diagnosis{
+		Wrong: true, Cause: strings.TrimSuffix(c.Name+": "+health.Refusal(text), ": "), Do: advice(culprit.Reason), about: platform.Problem{Component: c.Name},
+	}
 	if text == "" {
 		d.Cause = fmt.Sprintf("%s is %s for %s: %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
 	}

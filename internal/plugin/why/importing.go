@@ -12,6 +12,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/platform"
 )
 
 // onImport maps the reason of the condition Imported to the user's next steps.
@@ -39,6 +40,7 @@ func (f *Facts) importing(blamed *dsv1.ComponentStatus) *Diagnosis {
 	return &Diagnosis{
 		Wrong: !slices.Contains([]string{dsv1.ReasonImporting, dsv1.ReasonImportFollowing, dsv1.ReasonImportWaiting}, c.Reason),
 		Cause: fmt.Sprintf("mysql: %s: %s", c.Reason, c.Message), Object: f.Self(), Do: []string{next},
+		about: platform.Problem{Component: blamed.Name},
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
@@ -159,38 +158,26 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 // inStatus explains the first problem of running components and of backups in the status. If there is none, it explains a service at its
 // maximum number of pods, or a first backup that does not exist yet. If c is not nil, it examines only this component.
 func (f *Facts) inStatus(c *dsv1.ComponentStatus) *Diagnosis {
-	isMeant := func(one *dsv1.ComponentStatus) bool {
-		return one.Phase == dsv1.PhaseRunning && (c == nil || c.Name == one.Name)
-	}
-	for _, p := range platform.Problems(&f.DataService.Status) {
+	for _, p := range platform.Reports(&f.DataService.Status) {
 		if one := find(f.DataService, p.Component); one == nil {
 			if d := f.backups(); d != nil {
 				return d
 			}
-		} else if isMeant(one) {
-			return f.note(one, p.Text)
-		}
-	}
-	for i := range f.DataService.Status.Components {
-		if one := &f.DataService.Status.Components[i]; isMeant(one) && one.Culprit != nil {
-			return f.note(one, one.Name+": "+one.Message)
+		} else if one.Phase == dsv1.PhaseRunning && (c == nil || c.Name == one.Name) {
+			return f.note(p)
 		}
 	}
 	return f.backups()
 }
 
 // note explains a running component that requires an action, or a cron job whose last run failed.
-func (f *Facts) note(c *dsv1.ComponentStatus, text string) *Diagnosis {
-	culprit := ptr.Deref(c.Culprit, dsv1.Culprit{Kind: "CronJob", Name: c.Name, Reason: "RunFailed"})
-	d := &Diagnosis{Ready: true, Wrong: culprit.Reason != health.ReasonTooManyReplicas, Cause: text, Object: f.Self(), Do: advice(culprit.Reason)}
+func (f *Facts) note(p platform.Problem) *Diagnosis {
+	culprit := p.Culprit
+	d := &Diagnosis{Ready: true, Wrong: culprit.Reason != health.ReasonTooManyReplicas, Cause: p.Text, Object: f.Self(), Do: advice(culprit.Reason), about: p}
 	if culprit.Reason != health.ReasonNotServed {
 		d.Object = f.object(culprit.Kind, culprit.Name)
 	}
-	switch {
-	case d.Do != nil:
-	case strings.HasPrefix(c.Message, health.Backup):
-		d.Do = advice(dsv1.ConditionBackupHealthy)
-	default: // the reason is another controller's
+	if d.Do == nil { // the reason is another controller's, or about backups
 		d.Do = advice(culprit.Kind)
 	}
 	return d
@@ -240,7 +227,7 @@ func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 	if c.Message != "" {
 		text += "; " + c.Message
 	}
-	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
+	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting"), about: platform.Problem{Component: c.Name}}
 }
 
 // rewritten returns the first of the components to explain with an object that an admission policy has changed, or nil.

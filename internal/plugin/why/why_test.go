@@ -146,9 +146,12 @@ func TestMessageAgrees(t *testing.T) {
 	ingress, maximum := requests("Ingress", "web", health.ReasonNoIngressClass), requests("HorizontalPodAutoscaler", "auth", health.ReasonTooManyReplicas)
 	cache := health.State{Settled: true, Note: health.Note{Text: "backup: StoreFull: m", Culprit: health.Culprit{Kind: "RedisCluster", Name: "redis", Reason: "StoreFull", Message: "m"}}}
 	nightly := part("report", "CronJob", health.State{Settled: true, Note: health.Info("runs at 0 2 * * *; last run 2026-02-28 02:00 UTC, " + health.RunFailed)})
+	const failed = "backup: PodNotStarting: Job b does not start: m"
+	sameFailure := func(kind, name string) health.State {
+		return health.State{Settled: true, Note: health.Note{Text: failed, Culprit: health.Culprit{Kind: kind, Name: name, Reason: "PodNotStarting", Message: "Job b does not start: m"}}}
+	}
 	stuck := []backup.Unfinished{{Name: "b", Stuck: "m"}}
 	refused := &reconcile.Failure{Reason: dsv1.ReasonInvalidSpec, Message: "spec.auth.image: required", Stalled: true}
-	const failed = "backup: PodNotStarting: Job b does not start: m"
 	for name, test := range map[string]struct {
 		seen  platform.StatusInput
 		cause string
@@ -165,6 +168,11 @@ func TestMessageAgrees(t *testing.T) {
 		"the maximum of pods":     {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", maximum)}}, "auth: HorizontalPodAutoscaler auth: TooManyReplicas: m", 0, true},
 		"the maximum, a backup":   {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", maximum)}, Backups: &mysql.Observed{Unfinished: stuck}}, failed, 0, false},
 		"a backup of redis":       {platform.StatusInput{Components: []reconcile.PartSeen{part("redis", "Managed", cache)}, Backups: &mysql.Observed{Unfinished: stuck}}, "redis: backup: StoreFull: m", 1, false},
+		"two equal backup texts":  {platform.StatusInput{Components: []reconcile.PartSeen{part("redis", "Managed", sameFailure("RedisCluster", "redis"))}, Backups: &mysql.Observed{Unfinished: stuck}}, "redis: " + failed, 1, false},
+		"a backup of the members": {platform.StatusInput{Components: []reconcile.PartSeen{part("mysql", "Managed", sameFailure("MySQLCluster", "mysql"))}, Backups: &mysql.Observed{Unfinished: stuck}}, "mysql: " + failed, 0, false},
+		"in progress, same text":  {platform.StatusInput{Components: []reconcile.PartSeen{{Name: "auth", Kind: "Deployment", Applied: true, Notes: []health.Note{health.Info(ingress.Note.Text)}}, part("web", "Deployment", ingress)}}, "auth", 1, false},
+		"a job named paused":      {platform.StatusInput{Paused: true, Components: []reconcile.PartSeen{part("paused", "CronJob", nightly.Health)}}, "paused", 1, false},
+		"not read, and broken":    {platform.StatusInput{Failure: &reconcile.Failure{Reason: dsv1.ReasonApplyFailed, Message: "web: m", Part: "web"}, Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a")), {Name: "web", Kind: "Deployment", Error: "m"}}}, "web: m", 1, false},
 		"in progress":             {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", starts)}, Backups: &mysql.Observed{Unfinished: stuck}}, failed, 0, false},
 		"paused":                  {platform.StatusInput{Paused: true, Components: []reconcile.PartSeen{part("web", "Deployment", ingress)}, Backups: &mysql.Observed{Unfinished: stuck}}, "paused", 2, false},
 		"paused, and broken":      {platform.StatusInput{Paused: true, Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a"))}, Backups: &mysql.Observed{Unfinished: stuck}}, "auth: pod a: ErrImagePull: m", 1, false},
