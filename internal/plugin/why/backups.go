@@ -53,19 +53,28 @@ func (f *Facts) concernsMySQL() bool { return f.Component == "" || f.Component =
 // backups explains a condition about backups that is False. It returns nil if there is none.
 func (f *Facts) backups() *Diagnosis {
 	for _, of := range f.backedUp() {
-		for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
-			c := meta.FindStatusCondition(of.conditions, kind)
-			if c == nil || c.Status != metav1.ConditionFalse {
-				continue
-			}
-			if first := f.unfinished(of); first != nil && c.Reason == dsv1.ReasonNoBackup {
-				return f.firstBackup(first)
-			}
-			d := &Diagnosis{Wrong: true, Cause: health.BackupText(c), Object: f.object(of.kind, of.name), Do: advice(kind), about: platform.OfBackups(of.kind, c)}
-			if named := objectNamed.FindStringSubmatch(c.Message); named != nil {
-				d.Object = f.object(named[1], named[2])
-			}
-			return d
+		c := cmp.Or(health.BackupProblem(of.conditions), notYet(of.conditions))
+		if c == nil {
+			continue
+		}
+		if first := f.unfinished(of); first != nil && c.Reason == dsv1.ReasonNoBackup {
+			return f.firstBackup(first)
+		}
+		d := &Diagnosis{Wrong: true, Cause: health.BackupText(c), Object: f.object(of.kind, of.name), Do: advice(c.Type), about: platform.OfBackups(of.kind, c)}
+		if named := objectNamed.FindStringSubmatch(c.Message); named != nil {
+			d.Object = f.object(named[1], named[2])
+		}
+		return d
+	}
+	return nil
+}
+
+// notYet returns the first condition about backups that is False, or nil. It is for resources without a backup problem, whose first backup
+// or check, or whose archive, is not there yet.
+func notYet(conditions []metav1.Condition) *metav1.Condition {
+	for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			return c
 		}
 	}
 	return nil

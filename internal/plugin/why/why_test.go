@@ -151,6 +151,9 @@ func TestMessageAgrees(t *testing.T) {
 		return health.State{Settled: true, Note: health.Note{Text: failed, Culprit: health.Culprit{Kind: kind, Name: name, Reason: "PodNotStarting", Message: "Job b does not start: m"}}}
 	}
 	stuck := []backup.Unfinished{{Name: "b", Stuck: "m"}}
+	archive := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		Name: "archive", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"reason": "Gap", "message": "m"}`}},
+	}}}}
 	refused := &reconcile.Failure{Reason: dsv1.ReasonInvalidSpec, Message: "spec.auth.image: required", Stalled: true}
 	for name, test := range map[string]struct {
 		seen  platform.StatusInput
@@ -170,6 +173,7 @@ func TestMessageAgrees(t *testing.T) {
 		"a backup of redis":       {platform.StatusInput{Components: []reconcile.PartSeen{part("redis", "Managed", cache)}, Backups: &mysql.Observed{Unfinished: stuck}}, "redis: backup: StoreFull: m", 1, false},
 		"two equal backup texts":  {platform.StatusInput{Components: []reconcile.PartSeen{part("redis", "Managed", sameFailure("RedisCluster", "redis"))}, Backups: &mysql.Observed{Unfinished: stuck}}, "redis: " + failed, 1, false},
 		"a backup of the members": {platform.StatusInput{Components: []reconcile.PartSeen{part("mysql", "Managed", sameFailure("MySQLCluster", "mysql"))}, Backups: &mysql.Observed{Unfinished: stuck}}, "mysql: " + failed, 0, false},
+		"no backup, and a gap":    {platform.StatusInput{Components: []reconcile.PartSeen{part("auth", "Deployment", up)}, Backups: &mysql.Observed{Archive: []*corev1.Pod{archive}}}, "backup: Gap: m", 0, false},
 		"in progress, same text":  {platform.StatusInput{Components: []reconcile.PartSeen{{Name: "auth", Kind: "Deployment", Applied: true, Notes: []health.Note{health.Info(ingress.Note.Text)}}, part("web", "Deployment", ingress)}}, "auth", 1, false},
 		"a job named paused":      {platform.StatusInput{Paused: true, Components: []reconcile.PartSeen{part("paused", "CronJob", nightly.Health)}}, "paused", 1, false},
 		"not read, and broken":    {platform.StatusInput{Failure: &reconcile.Failure{Reason: dsv1.ReasonApplyFailed, Message: "web: m", Part: "web"}, Components: []reconcile.PartSeen{part("auth", "Deployment", broken("a")), {Name: "web", Kind: "Deployment", Error: "m"}}}, "web: m", 1, false},
@@ -181,7 +185,7 @@ func TestMessageAgrees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if test.seen.Backups != nil {
-				test.seen.Backups.Declared = &dsv1.Backup{Schedule: "0 2 * * *"}
+				test.seen.Backups.Declared = &dsv1.Backup{Schedule: "0 2 * * *", PointInTime: &dsv1.PointInTime{}}
 			}
 			ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{Paused: test.seen.Paused}}
 			ds.Generation, test.seen.Generation = 1, 1
