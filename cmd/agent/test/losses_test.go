@@ -51,8 +51,8 @@ func TestLossesAreNamed(t *testing.T) {
 				"dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL (3): `aa`.`byfloat`.`f`, `aa`.`keyed`.`f`, `aa`.`keyless`.`f`",
 				keyless,
 				"a dump may make different values of these unique keys equal, and then a restore fails: use other types or utf8mb4, or copy files (method: Files) (1): `aa`.`byfloat`.`PRIMARY`",
-				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",
-				"the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: `aa`.`merged` (" + engines[flavour] + ")",
+				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position (2): `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",
+				"the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers (1): `aa`.`merged` (" + engines[flavour] + ")",
 			}
 			o := options(s, to, nil)
 			if flavour == server.MariaDB {
@@ -60,7 +60,7 @@ func TestLossesAreNamed(t *testing.T) {
 				old := filepath.Join(t.TempDir(), "mysqldump") // like the program of MariaDB 10.10, which lacks this option
 				assert.NilError(t, os.WriteFile(old, []byte("#!/bin/sh\ncase \"$*\" in *--dump-history*) exit 2;; *--help*) "+o.DumpProgram+` "$@" | grep -v dump-history; exit;; esac`+"\nexec "+o.DumpProgram+` "$@"`+"\n"), 0o755))
 				o.DumpProgram = old
-				want = append(want, "the former rows of system-versioned tables (1) are not in the backup, because mysqldump of the image cannot dump them: use an image of MariaDB 10.11 or newer: `aa`.`versions`")
+				want = append(want, "the former rows of system-versioned tables are not in the backup, because mysqldump of the image cannot dump them: use an image of MariaDB 10.11 or newer (1): `aa`.`versions`")
 			} else {
 				s.Exec("CREATE TABLE aa.papers (id INT PRIMARY KEY, j JSON)", "CREATE USER two@'%' IDENTIFIED BY 'old'", "ALTER USER two@'%' IDENTIFIED BY 'new' RETAIN CURRENT PASSWORD",
 					"CREATE RESOURCE GROUP nightly TYPE = USER VCPU = 0 THREAD_PRIORITY = 5 DISABLE")

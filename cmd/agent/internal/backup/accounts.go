@@ -98,15 +98,12 @@ func readAccounts(conn *server.Conn) (a accounts, err error) {
 // secondPasswords warns of accounts with a second password (RETAIN CURRENT PASSWORD), which SHOW CREATE USER omits.
 func (a *accounts) secondPasswords(conn *server.Conn) error {
 	rows, err := conn.Rows("SELECT User, Host FROM mysql.user WHERE JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password') ORDER BY 1, 2")
-	if err != nil || len(rows) == 0 {
-		return err
-	}
 	var names []string
 	for _, row := range rows {
 		names = append(names, account{name: row[0], host: row[1]}.String())
 	}
-	a.warnings = append(a.warnings, named("the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them", names))
-	return nil
+	a.warnings = append(a.warnings, named("the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them", names)...)
+	return err
 }
 
 // list returns the accounts and the roles of a server.

@@ -329,8 +329,7 @@ func (r *run) lackedHistory(scanner *dump.Scanner, extras *extras) []string {
 	if !scanner.LacksHistory {
 		return nil
 	}
-	return []string{fmt.Sprintf("the former rows of system-versioned tables (%d) are not in the backup, because %s of the image cannot dump them: use an image of MariaDB 10.11 or newer: %s",
-		len(extras.versioned), r.Manifest.Tool, strings.Join(extras.versioned[:min(len(extras.versioned), mostNamed)], ", "))}
+	return named("the former rows of system-versioned tables are not in the backup, because "+r.Manifest.Tool+" of the image cannot dump them: use an image of MariaDB 10.11 or newer", extras.versioned)
 }
 
 // nothing writes an empty dump for a server without schemas, because dump programs fail on such a server.
@@ -423,15 +422,9 @@ func warnings(tables []server.Table) []string {
 			noSnapshot = append(noSnapshot, name)
 		}
 	}
-	var found []string
-	if len(noSnapshot) > 0 {
-		found = append(found, "tables that are not InnoDB have no snapshot, so their rows may be newer than the position: "+strings.Join(noSnapshot[:min(len(noSnapshot), mostNamed)], ", "))
-	}
-	if len(elsewhere) > 0 {
-		found = append(found, "the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: "+strings.Join(elsewhere[:min(len(elsewhere), mostNamed)], ", "))
-	}
-	if len(omitted) > 0 {
-		found = append(found, "the backup does not have these tables, because dump programs omit their engine: "+strings.Join(omitted[:min(len(omitted), mostNamed)], ", "))
-	}
-	return found
+	return slices.Concat(
+		named("tables that are not InnoDB have no snapshot, so their rows may be newer than the position", noSnapshot),
+		named("the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers", elsewhere),
+		named("the backup does not have these tables, because dump programs omit their engine", omitted),
+	)
 }

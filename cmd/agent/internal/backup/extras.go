@@ -36,11 +36,16 @@ type extras struct {
 // readExtras reads the objects that the dump leaves out.
 func readExtras(conn *server.Conn) (*extras, error) {
 	e := &extras{conn: conn}
-	steps := []func() error{e.readColumns, e.inSystemSchemas, e.charsets, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.keys, e.folders, e.stopwords}
+	if err := e.readColumns(); err != nil {
+		return nil, err
+	}
+	e.charsets()
+	e.floats()
+	steps := []func() error{e.inSystemSchemas, e.servers, e.functions, e.plugins, e.readViews, e.keys, e.folders, e.stopwords}
 	if conn.Version.Flavour == server.MariaDB {
 		steps = append(steps, e.history)
 	} else {
-		steps = append(steps, e.json)
+		e.json()
 	}
 	if conn.Version.AtLeast(8, 0, 0) {
 		steps = append(steps, e.components, e.persisted, e.spatial)

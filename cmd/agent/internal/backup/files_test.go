@@ -36,8 +36,8 @@ func TestEnginesThatADumpOmits(t *testing.T) {
 	t.Parallel()
 	tables := []server.Table{{Schema: "a", Name: "i", Engine: "InnoDB"}, {Schema: "a", Name: "c", Engine: "Columnstore"}, {Schema: "a", Name: "s", Engine: "S3"}}
 	assert.DeepEqual(t, warnings(tables), []string{
-		"the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers: `a`.`c` (Columnstore)",
-		"the backup does not have these tables, because dump programs omit their engine: `a`.`s` (S3)",
+		"the backup may have only the definitions of these tables, whose engines can keep rows in other tables, files or servers (1): `a`.`c` (Columnstore)",
+		"the backup does not have these tables, because dump programs omit their engine (1): `a`.`s` (S3)",
 	})
 	scanner := dump.NewScanner()
 	scanner.Rows["`a`.`i`"], scanner.Rows["`a`.`c`"] = 1, 2

@@ -15,16 +15,17 @@ import (
 // warnings further.
 const mostNamed = 1000
 
-// named returns a warning about the named objects.
-func named(what string, names []string) string {
-	return fmt.Sprintf("%s (%d): %s", what, len(names), strings.Join(names[:min(len(names), mostNamed)], ", "))
+// named returns a warning about the named objects, or nil if there are none.
+func named(what string, names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s (%d): %s", what, len(names), strings.Join(names[:min(len(names), mostNamed)], ", "))}
 }
 
 // warn adds a warning about the named objects. It adds nothing if names is empty.
 func (e *extras) warn(what string, names []string) {
-	if len(names) > 0 {
-		e.warnings = append(e.warnings, named(what, names))
-	}
+	e.warnings = append(e.warnings, named(what, names)...)
 }
 
 // column is a column of a base table, with the quoted name of the table.
@@ -80,10 +81,9 @@ func (e *extras) columns(is func(candidate) bool) (found []column) {
 func (e *extras) isLossy(c candidate) bool { return slices.Contains(e.sets, c.set) }
 
 // floats warns of columns whose values the text of a dump rounds to six digits.
-func (e *extras) floats() error {
+func (e *extras) floats() {
 	found := e.columns(func(c candidate) bool { return c.kind == "float" })
 	e.warn("dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL", quoted(found))
-	return nil
 }
 
 // lossy are the character sets with characters that a conversion to utf8mb4 loses, on all servers.
@@ -100,16 +100,14 @@ func Lossy(flavour string) []string {
 }
 
 // charsets warns of columns whose characters may change: dumps use utf8mb4.
-func (e *extras) charsets() error {
+func (e *extras) charsets() {
 	e.warn("dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4", quoted(e.columns(e.isLossy)))
-	return nil
 }
 
 // json warns of columns whose values may have types that JSON text lacks. Finding the actual types would need a read of all rows.
-func (e *extras) json() error {
+func (e *extras) json() {
 	found := e.columns(func(c candidate) bool { return c.kind == "json" })
 	e.warn("dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE", quoted(found))
-	return nil
 }
 
 // keys warns of tables whose keys depend on values that a dump may change. A restore fails if a dump makes two values of a unique key equal. A
