@@ -168,7 +168,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	}
 	if same && !unchangeable(planned, live) && !hasUnplanned(planned, live) {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
-		return Result{Object: live, Contested: a.admitNumber(ctx, planned, live)}, nil
+		return Result{Object: live, Contested: a.nameWriter(ctx, live, a.contests.admitNumber(planned, live))}, nil
 	}
 	if known, err := a.known(planned, live); err != nil || known != nil {
 		return Result{Object: live, Rewrite: known}, err
@@ -176,7 +176,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	if object.Digest(planned) != object.Digest(live) {
 		return a.write(ctx, planned, live, same, Updated)
 	}
-	contested := a.admitNumber(ctx, planned, live)
+	contested := a.nameWriter(ctx, live, a.contests.admitNumber(planned, live))
 	if contested != nil && !contested.IsExact {
 		planned = planned.DeepCopy()
 		_ = unstructured.SetNestedField(planned.Object, podsOf(live), "spec", "replicas") // a planned workload has a spec

@@ -98,8 +98,8 @@ type contest struct {
 	delay time.Duration // time between corrections of a contested object
 	next  time.Time     // earliest next correction
 	last  time.Time     // last call of wait, even if it did not allow a correction
-	// writer is the field manager that set another number of pods after the last correction. It is "" if it is unknown.
-	writer string
+	// writer is the field manager that set another number of pods after the last correction: "" if it is unknown, and nil until it was read.
+	writer *string
 }
 
 func newContests() *contests {
@@ -140,35 +140,38 @@ func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *Contes
 	if contested.RetryAfter == 0 {
 		return nil
 	}
-	if known, ok := c.objects.Get(key); ok {
-		contested.Writer = known.(*contest).writer
-	}
 	return contested
 }
 
-// admitNumber limits corrections of the number of pods (see contests.admitNumber). If another writer keeps changing the number, admitNumber
-// reads the writer's field manager from the API server, once after each correction.
-func (a *Applier) admitNumber(ctx context.Context, planned, live *unstructured.Unstructured) *ContestedError {
-	contested := a.contests.admitNumber(planned, live)
-	if contested == nil || contested.Writer != "" || *contested.Pods == podsOf(live) {
+// nameWriter completes the error of contests.admitNumber, if any, with the field manager of the other writer. It reads the object from the API
+// server at most once after each correction, even if the field manager is unknown.
+func (a *Applier) nameWriter(ctx context.Context, live *unstructured.Unstructured, contested *ContestedError) *ContestedError {
+	if contested == nil {
+		return nil
+	}
+	known, ok := a.contests.objects.Get(numberOf{live.GetUID()})
+	if !ok {
 		return contested
 	}
-	now, err := get(ctx, a.live, live) // the cache drops field managers
-	if err != nil || now == nil {
-		return contested // the message is complete without the field manager
+	o := known.(*contest)
+	if o.writer == nil && *contested.Pods != podsOf(live) {
+		now, err := get(ctx, a.live, live) // the cache drops field managers
+		if err != nil || now == nil {
+			return contested // the message is complete without the field manager
+		}
+		o.writer = new(otherManagers(now))
 	}
-	others := slices.DeleteFunc(managersOfReplicas(now.GetManagedFields()), func(manager string) bool { return manager == FieldManager || manager == scaleManager })
-	slices.Sort(others)
-	contested.Writer = strings.Join(slices.Compact(others), ", ")
-	a.contests.setWriter(live, contested.Writer)
+	if o.writer != nil {
+		contested.Writer = *o.writer
+	}
 	return contested
 }
 
-// setWriter stores the field manager that contests the number of pods of an object.
-func (c *contests) setWriter(live *unstructured.Unstructured, writer string) {
-	if known, ok := c.objects.Get(numberOf{live.GetUID()}); ok {
-		known.(*contest).writer = writer
-	}
+// otherManagers returns the field managers of the number of pods, except those of the operator. They are separated by commas.
+func otherManagers(live *unstructured.Unstructured) string {
+	others := slices.DeleteFunc(managersOfReplicas(live.GetManagedFields()), func(manager string) bool { return manager == FieldManager || manager == scaleManager })
+	slices.Sort(others)
+	return strings.Join(slices.Compact(others), ", ")
 }
 
 // hasData reports whether a workload may store data: its pods have claims, or only the operator may replace its pods
@@ -221,7 +224,7 @@ func (c *contests) wait(key any, p pace) time.Duration {
 		return 0
 	}
 	o.count++
-	o.writer = ""
+	o.writer = nil
 	if o.count > p.free {
 		o.delay = min(max(2*o.delay, p.first), p.longest)
 		o.next, o.since = now.Add(o.delay), now

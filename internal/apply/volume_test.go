@@ -6,6 +6,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -308,6 +309,16 @@ func (p *platform) applyUnforeseen(planned *unstructured.Unstructured) Result {
 	return result
 }
 
+// reads counts the requests that read from the API server.
+func reads(calls []call) (n int) {
+	for _, c := range calls {
+		if c.method == http.MethodGet {
+			n++
+		}
+	}
+	return n
+}
+
 // If another writer keeps changing the number of pods, the operator corrects it twice, and then names the writer's field manager. The number of
 // pods of a database is corrected each time.
 func TestAContestedNumberOfPods(t *testing.T) {
@@ -341,6 +352,10 @@ func TestAContestedNumberOfPods(t *testing.T) {
 			}
 			traffic.take(p.ds.Namespace)
 			result := scaled()
+			for range 3 {
+				result.Contested = p.applyUnforeseen(planned).Contested
+			}
+			assert.Equal(t, reads(traffic.take(p.ds.Namespace)), 1, "the field manager is read once after each correction")
 			id, writer, manager := strings.Replace(test.id, "/", " ", 1), "autoscaler", " (field manager autoscaler)"
 			if test.pods == 0 { // Kubernetes records no field manager of a 0 that the subresource scale sets
 				writer, manager = "", ""
