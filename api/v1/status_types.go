@@ -62,7 +62,7 @@ const (
 	ConditionStalled = "Stalled"
 )
 
-// ConditionRestored is True while spec.mysql.restoreFrom is set and the restore had warnings. Its message lists the warnings.
+// ConditionRestored is True while spec.mysql.restoreFrom is set and the restore had warnings. Its message has the first warning.
 const ConditionRestored = "Restored"
 
 // ConditionImported is True when the database is a copy of the server in spec.mysql.importFrom. Its message has the progress of the copy.
@@ -253,7 +253,8 @@ type BackupStatus struct {
 	// +optional
 	LastID string `json:"lastID,omitempty"`
 
-	// warnings of the newest backup, at most five. Each names data that a restore will lack.
+	// warnings of the newest backup. Each names data that a restore will lack. They have at most 4 KiB: long
+	// warnings are shortened, and the last one counts the omitted ones.
 	// +kubebuilder:example=`["table a.b is MyISAM"]`
 	// +listType=atomic
 	// +optional

@@ -12,9 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"sort"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"filippo.io/age"
 
@@ -211,10 +213,13 @@ const maxTermination = 4096
 // maxGTID is the maximum length of a set of GTIDs in the termination message. The manifest contains the whole set.
 const maxGTID = 1024
 
-// maxWarnings is the maximum number of warnings in the termination message. The last warning states the number of omitted warnings.
-const maxWarnings = 5
+// maxMessage is the maximum number of bytes of the message in the JSON of the termination message.
+const maxMessage = 2200
 
-// report writes the result as the termination message. It omits lists and cuts long texts until the message fits.
+// minWarning is the number of bytes of JSON to which each warning may be cut. If even such warnings do not fit, the last ones are omitted.
+const minWarning = 200
+
+// report writes the result as the termination message.
 func (c *config) report(result *contract.Result) {
 	// Outside of a container there is no such file. Then only the last line of the output contains the result.
 	if _, err := os.Stat(c.termination); err != nil && c.termination == "/dev/termination-log" {
@@ -225,28 +230,66 @@ func (c *config) report(result *contract.Result) {
 	}
 }
 
-// shorten returns a copy of the result that fits into a termination message. In its JSON, a character may take six bytes.
+// shorten returns a copy of the result that fits into a termination message. It omits lists, and cuts long texts. The warnings get the bytes
+// that the other fields leave.
 func shorten(result *contract.Result) contract.Result {
 	short := *result
-	short.Backups, short.Timelines, short.Removed = nil, nil, nil
+	short.Backups, short.Timelines, short.Removed, short.Warnings = nil, nil, nil, nil
 	if at := short.Position; at != nil && len(at.GTID) > maxGTID { // a truncated set would be another set of GTIDs, so the message has none
 		short.Position = &contract.Position{File: at.File, Offset: at.Offset}
 	}
-	for limit := 700; limit > 10; limit /= 2 {
-		short.Message, short.Warnings = cut(result.Message, limit), nil
-		for i, warning := range result.Warnings {
-			if more := len(result.Warnings) - i; i == maxWarnings-1 && more > 1 {
-				warning = fmt.Sprintf("%d more warnings: the last line of the log has all of them", more)
-			}
-			if i < maxWarnings {
-				short.Warnings = append(short.Warnings, cut(warning, limit*2/7))
-			}
-		}
-		if text, err := json.Marshal(short); err != nil || len(text) <= maxTermination {
+	for limit := 700; ; limit /= 2 {
+		if short.Message = cut(result.Message, limit); sizeOf(short.Message) <= maxMessage {
 			break
 		}
 	}
+	short.Warnings = shortenWarnings(result.Warnings, maxTermination-sizeOf(short)-len(`,"warnings":[]`))
 	return short
+}
+
+// shortenWarnings returns warnings whose JSON has at most room bytes. Each warning gets an equal share, and short warnings leave the rest of
+// their shares to the long ones. If warnings are omitted, the last warning states their number.
+func shortenWarnings(warnings []string, room int) []string {
+	room++ // each warning counts with a comma, and the first has none
+	sizes := make([]int, len(warnings))
+	for i, warning := range warnings {
+		sizes[i] = sizeOf(warning) + len(",")
+	}
+	kept, last := len(warnings), []string(nil)
+	fits := func(share int) bool {
+		sum := 0
+		for _, size := range sizes[:kept] {
+			sum += min(size, share)
+		}
+		for _, text := range last {
+			sum += sizeOf(text) + len(",")
+		}
+		return sum <= room
+	}
+	for kept > 0 && !fits(minWarning) {
+		kept--
+		last = []string{fmt.Sprintf("more warnings (%d): the last line of the log has all of them", len(warnings)-kept)}
+	}
+	share := sort.Search(maxTermination, func(share int) bool { return !fits(share + 1) })
+	var short []string
+	for _, warning := range warnings[:kept] {
+		short = append(short, cutTo(warning, share-len(",")))
+	}
+	return append(short, last...)
+}
+
+// sizeOf returns the number of bytes of a value in JSON, in which a character may take six bytes.
+func sizeOf(value any) int {
+	text, _ := json.Marshal(value) // writeTermination reports an error
+	return len(text)
+}
+
+// cutTo cuts a text to a number of bytes of JSON.
+func cutTo(text string, size int) string {
+	if sizeOf(text) <= size {
+		return text
+	}
+	return cut(text, sort.Search(utf8.RuneCountInString(text), func(limit int) bool { return sizeOf(cut(text, limit+1)) > size }))
 }
 
 // cut removes the middle of a long text: the text begins with the attempted action and ends with the cause.

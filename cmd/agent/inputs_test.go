@@ -5,12 +5,15 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
 
 	"d3os.com/d3os-operator/internal/contract"
 )
@@ -70,19 +73,51 @@ func TestOddMembersAreRefused(t *testing.T) {
 	}
 }
 
-// Kubernetes cuts a termination message at 4096 bytes, which makes its JSON unreadable. Names may contain any characters.
+// Kubernetes cuts a termination message at 4096 bytes, which makes its JSON unreadable. Names may contain any characters. The warnings use all
+// bytes that are left.
 func TestTerminationMessagesAreWhole(t *testing.T) {
-	for _, character := range []string{"a", "ü", "☃", "😀", "<", "\x01", "\"", "\n", "\xff"} {
-		long := strings.Repeat(character, 5000)
+	reported := func(t *testing.T, result contract.Result) (r contract.Result, size int) {
+		t.Helper()
 		file := filepath.Join(t.TempDir(), "report")
 		c := &config{termination: file}
-		c.report(&contract.Result{Command: "backup", Reason: contract.ReasonDamaged, Message: long, Warnings: []string{long, long, long, long, long, long}, Removed: []string{long}})
+		c.report(&result)
 		text, err := os.ReadFile(file)
 		assert.NilError(t, err)
-		var r contract.Result
-		if err := json.Unmarshal(text, &r); err != nil || len(text) > 4096 || r.Reason != contract.ReasonDamaged || len(r.Message) < 40 || len(r.Warnings) != 5 {
-			t.Errorf("%q: %d bytes, %v: %.200s", character, len(text), err, text)
+		assert.NilError(t, json.Unmarshal(text, &r), "%s", text)
+		assert.Assert(t, len(text) <= 4096, "%d bytes", len(text))
+		return r, len(text)
+	}
+	for _, character := range []string{"a", "ü", "☃", "😀", "<", "\x01", "\"", "\n", "\xff"} {
+		long := strings.Repeat(character, 5000)
+		r, size := reported(t, contract.Result{Command: "backup", Reason: contract.ReasonDamaged, Message: long, Warnings: slices.Repeat([]string{long}, 6), Removed: []string{long}})
+		assert.Check(t, r.Reason == contract.ReasonDamaged && len(r.Message) >= 40 && len(r.Warnings) == 6 && size > 4000, "%q: %d bytes, %q", character, size, r)
+	}
+	texts := func(n, size int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprint("warning ", i+1, strings.Repeat("x", size)))
 		}
+		return all
+	}
+	long := "dumps round (400): " + strings.Repeat("x", 4000) + ", `a`.`z`"
+	for name, c := range map[string]struct {
+		warnings  []string
+		whole     int // number of first warnings that are not shortened
+		want, min int // number of warnings, minimum number of bytes
+		last      string
+	}{
+		"none":                   {nil, 0, 0, 0, ""},
+		"few":                    {texts(7, 0), 7, 7, 0, "warning 7"},
+		"as many as fit":         {texts(12, 300), 12, 12, 3700, "xxx"},
+		"one long warning":       {[]string{long}, 0, 1, 4080, ", `a`.`z`"},
+		"short leave their part": {append(texts(10, 20), long), 10, 11, 4080, ", `a`.`z`"},
+		"two long":               {[]string{texts(1, 900)[0], long, long}, 1, 3, 4080, ", `a`.`z`"},
+		"too many":               {texts(1000, 300), 0, 20, 4000, "more warnings (981): the last line of the log has all of them"},
+	} {
+		r, size := reported(t, contract.Result{Command: "backup", OK: true, ID: "20260102T150405Z-0a1b2c3d", Warnings: c.warnings})
+		assert.Assert(t, cmp.Len(r.Warnings, c.want), name)
+		assert.Check(t, cmp.DeepEqual(r.Warnings[:c.whole], c.warnings[:c.whole]), name)
+		assert.Check(t, size >= c.min, "%s: %d bytes", name, size)
+		assert.Check(t, c.want == 0 || strings.HasSuffix(r.Warnings[c.want-1], c.last), "%s: %q", name, r.Warnings)
 	}
 }
 

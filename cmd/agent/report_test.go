@@ -16,7 +16,6 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
-	"d3os.com/d3os-operator/internal/contract"
 )
 
 // An archive is ready if it had a recent success and continues a backup.
@@ -78,16 +77,4 @@ func TestArchiveAnswers(t *testing.T) {
 	if got := ask("/metrics"); !strings.Contains(got, "\nmysql_archive_recoverable 1\n") {
 		t.Error(got)
 	}
-}
-
-// The termination message has at most five warnings. If there are more, the last of the five states the number of omitted warnings.
-func TestWarningsThatDoNotFitAreCounted(t *testing.T) {
-	warnings := func(n int) (all []string) {
-		for i := range n {
-			all = append(all, fmt.Sprint("warning ", i+1))
-		}
-		return all
-	}
-	assert.DeepEqual(t, shorten(&contract.Result{Warnings: warnings(5)}).Warnings, warnings(5))
-	assert.DeepEqual(t, shorten(&contract.Result{Warnings: warnings(7)}).Warnings, append(warnings(4), "3 more warnings: the last line of the log has all of them"))
 }

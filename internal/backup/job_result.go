@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"math"
 	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,12 +25,32 @@ var reasonPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,63}$`)
 func Read(message string) contract.Result {
 	var result contract.Result
 	if json.Unmarshal([]byte(message), &result) != nil {
-		return contract.Result{}
+		result = readCut(message)
 	}
 	if !IsReason(string(result.Reason)) {
 		result.Reason = ""
 	}
 	return result
+}
+
+// readCut parses a message that Kubernetes has cut within the warnings, which are the last field. The messages of all containers of a pod have
+// at most 12 KiB, and each container has an equal share.
+func readCut(message string) contract.Result {
+	message = strings.ToValidUTF8(message, "")
+	if !strings.Contains(message, `"warnings":[`) {
+		return contract.Result{}
+	}
+	const longestEscape = len(`\u0000`)
+	for end := len(message); end >= len(message)-longestEscape; end-- {
+		for _, rest := range []string{`…"]}`, `]}`} {
+			var result contract.Result
+			if json.Unmarshal([]byte(message[:end]+rest), &result) == nil {
+				result.Warnings = append(result.Warnings, "Kubernetes has cut the warnings: the last line of the log has all of them")
+				return result
+			}
+		}
+	}
+	return contract.Result{}
 }
 
 // resultOf parses the final report of a container, or returns nil. If the container has failed, a report of success is ignored.

@@ -70,7 +70,7 @@ type Verdict struct {
 	Reason, Message string
 	// Since is the end of the last successful backup, if the verdict is good because of that backup; otherwise nil.
 	Since *metav1.Time
-	// Warnings are the warnings of the backup in the message. Set appends the first warning to the message.
+	// Warnings are the warnings of the backup in the message. Set appends the beginning of the first warning to the message.
 	Warnings []string
 }
 

@@ -11,18 +11,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
 // containerRestore is the container that restores a backup to the empty volume of a new database before the server starts.
 const containerRestore = "d3os-restore"
 
-// summarize returns a text with the number of warnings and the first warning.
+// summarize returns a text with the number of warnings and the beginning of the first warning.
 func summarize(warnings []string) string {
+	first := health.Clip(warnings[0], 200)
 	if len(warnings) == 1 {
-		return "it has a warning: " + warnings[0]
+		return "it has a warning: " + first
 	}
-	return fmt.Sprintf("it has %d warnings; the first: %s", len(warnings), warnings[0])
+	return fmt.Sprintf("it has %d warnings; the first: %s", len(warnings), first)
 }
 
 // Restored is the observation of a database that may have been restored from a backup.

@@ -4,6 +4,8 @@
 package backup
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -67,4 +70,42 @@ func TestWarningsOfARestore(t *testing.T) {
 	assert.Equal(t, len(Warnings("", nil, list)), 1)
 	Restored{}.Set(c)
 	assert.Equal(t, len(list), 0)
+}
+
+// A status has all warnings. The messages of conditions and events have the beginning of the first one.
+func TestLongWarningsAreSummarized(t *testing.T) {
+	t.Parallel()
+	long := "dumps round FLOAT columns (400): " + strings.Repeat("`a`.`b`, ", 300)
+	short := "it has 2 warnings; the first: " + strings.TrimRight(string([]rune(long)[:199]), " ,") + "…"
+	var list []metav1.Condition
+	v := Verdict{Good: true, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is a", Warnings: []string{long, "b"}}
+	v.Set(reconcile.Conditions{List: &list}, dsv1.ConditionBackupHealthy)
+	assert.Equal(t, list[0].Message, "the last backup is a; "+short)
+	assert.Equal(t, Warnings("a", v.Warnings, nil)[0].Text, "backup a: "+short)
+}
+
+// In a pod with more than three containers, Kubernetes cuts the termination message. The result is read nevertheless, unless a field before the
+// warnings is cut.
+func TestCutTerminationMessages(t *testing.T) {
+	t.Parallel()
+	result := contract.Result{Command: "backup", OK: true, ID: "a", Rows: 7, Seconds: 1.5, Warnings: []string{"é\u0001\"\\", "☃,]", "b"}}
+	whole, err := json.Marshal(result)
+	assert.NilError(t, err)
+	begin := strings.Index(string(whole), `["`)
+	for end := range len(whole) {
+		read := Read(string(whole[:end]))
+		if end <= begin {
+			assert.DeepEqual(t, read, contract.Result{})
+			continue
+		}
+		assert.Equal(t, read.ID, "a", "%s", whole[:end])
+		assert.Equal(t, read.Rows, int64(7))
+		n := len(read.Warnings) - 1
+		assert.Equal(t, read.Warnings[n], "Kubernetes has cut the warnings: the last line of the log has all of them")
+		for i, text := range read.Warnings[:n] {
+			part, isCut := strings.CutSuffix(text, "…")
+			assert.Assert(t, part == result.Warnings[i] || isCut && i == n-1 && strings.HasPrefix(result.Warnings[i], part), "%q", text)
+		}
+	}
+	assert.DeepEqual(t, Read(string(whole)), result)
 }

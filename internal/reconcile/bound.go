@@ -14,8 +14,8 @@ import (
 // The limits of a status. A status contains texts from specs, pods and the API server's answers, and these texts may be
 // long. If a status is too large for the CRD or for etcd, it can never be written.
 const (
-	textLimit   = 4096 // bytes of a text
-	itemLimit   = 1024 // bytes of a text in an item of a list
+	textLimit   = 4096 // bytes of a text, and of all texts in a list whose items are not shortened
+	itemLimit   = 1024 // bytes of a text in an item of a longer list
 	listLimit   = 100  // texts in a list of texts
 	reasonLimit = 128  // bytes of the reason of a condition or an event
 	reasonNone  = "Unknown"
@@ -56,11 +56,13 @@ func bound(v reflect.Value, limit int) {
 			bound(v.Field(i), limit)
 		}
 	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.String && v.Len() > listLimit {
-			v.Set(v.Slice(0, listLimit))
+		limit = itemLimit
+		if v.Type().Elem().Kind() == reflect.String {
+			v.Set(v.Slice(0, min(v.Len(), listLimit)))
+			limit = limitOf(v)
 		}
 		for i := range v.Len() {
-			bound(v.Index(i), itemLimit)
+			bound(v.Index(i), limit)
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
@@ -70,6 +72,19 @@ func bound(v reflect.Value, limit int) {
 		}
 	default: // numbers and truth values
 	}
+}
+
+// limitOf returns the number of bytes of each text in a list. Texts are not shortened if all of them together are as short as one text may be,
+// such as the warnings of a backup.
+func limitOf(texts reflect.Value) int {
+	sum := 0
+	for i := range texts.Len() {
+		sum += texts.Index(i).Len()
+	}
+	if sum <= textLimit {
+		return textLimit
+	}
+	return itemLimit
 }
 
 // reasonOf removes the characters that the API does not allow in a reason.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
@@ -92,6 +93,26 @@ func TestStatusesOfEveryKindFit(t *testing.T) {
 				assert.Check(t, !isText || len(content["status"].(map[string]any)[i].(string)) <= textLimit, i)
 			}
 		})
+	}
+}
+
+// The warnings of a backup come from one termination message of at most 4,096 bytes. boundStatus shortens none of them.
+func TestWarningsAreNotShortened(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ warnings, want []int }{
+		"as long as a message": {[]int{4000, 96}, []int{4000, 96}},
+		"longer":               {[]int{4000, 97}, []int{itemLimit, 97}},
+	} {
+		backup := &backupv1.DataBackup{}
+		for _, size := range c.warnings {
+			backup.Status.Warnings = append(backup.Status.Warnings, strings.Repeat("x", size))
+		}
+		boundStatus(backup)
+		var got []int
+		for _, text := range backup.Status.Warnings {
+			got = append(got, len(text))
+		}
+		assert.Check(t, cmp.DeepEqual(got, c.want), name)
 	}
 }
 

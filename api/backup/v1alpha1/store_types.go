@@ -77,7 +77,8 @@ type ClusterBackupStatus struct {
 	// +optional
 	LastID string `json:"lastID,omitempty"`
 
-	// warnings of the last backup, at most five. Each names data that a restore will lack.
+	// warnings of the last backup. Each names data that a restore will lack. They have at most 4 KiB: long
+	// warnings are shortened, and the last one counts the omitted ones.
 	// +kubebuilder:example=`["table a.b is MyISAM"]`
 	// +listType=atomic
 	// +optional

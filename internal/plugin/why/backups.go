@@ -88,7 +88,7 @@ func (f *Facts) warned() *Diagnosis {
 	}
 	d := &Diagnosis{Ready: true, Object: f.Self(), Do: advice(dsv1.ReasonBackupWarned)}
 	if known := f.DataService.Status.Backup; known != nil && len(known.Warnings) > 0 {
-		d.Cause = fmt.Sprintf("backup: %s: %s", dsv1.ReasonBackupWarned, known.Warnings[0])
+		d.Cause = health.Clip(fmt.Sprintf("backup: %s: %s", dsv1.ReasonBackupWarned, known.Warnings[0]), causeLength) // State has the whole text
 		d.State = append([]string{"backup " + known.LastID + " was made, with warnings:"}, known.Warnings...)
 		return d
 	}

@@ -149,7 +149,8 @@ func (c *container) execute(v *view) int {
 func (c *container) lastWords(v *view, code int, printed int64) string {
 	text, _ := os.ReadFile(v.lastWords) // a missing file counts as an empty one
 	if len(text) > 0 || code == 0 || c.spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
-		return string(text[:min(len(text), 4096)])
+		containers := len(c.pod.spec.InitContainers) + len(c.pod.spec.Containers)
+		return string(text[:min(len(text), 4096, 12<<10/containers)])
 	}
 	text, _ = os.ReadFile(c.pod.logFile(c.spec.Name))
 	text = text[min(printed, int64(len(text))):]

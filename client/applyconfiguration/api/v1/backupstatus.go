@@ -18,7 +18,8 @@ type BackupStatusApplyConfiguration struct {
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
 	// lastID is the name of the newest backup in the store.
 	LastID *string `json:"lastID,omitempty"`
-	// warnings of the newest backup, at most five. Each names data that a restore will lack.
+	// warnings of the newest backup. Each names data that a restore will lack. They have at most 4 KiB: long
+	// warnings are shortened, and the last one counts the omitted ones.
 	Warnings []string `json:"warnings,omitempty"`
 	// lastVerified is the time of the last successful check of a backup.
 	LastVerified *metav1.Time `json:"lastVerified,omitempty"`

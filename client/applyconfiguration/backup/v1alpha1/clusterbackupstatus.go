@@ -18,7 +18,8 @@ type ClusterBackupStatusApplyConfiguration struct {
 	LastSuccessful *v1.Time `json:"lastSuccessful,omitempty"`
 	// lastID is the ID of the last backup.
 	LastID *string `json:"lastID,omitempty"`
-	// warnings of the last backup, at most five. Each names data that a restore will lack.
+	// warnings of the last backup. Each names data that a restore will lack. They have at most 4 KiB: long
+	// warnings are shortened, and the last one counts the omitted ones.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
