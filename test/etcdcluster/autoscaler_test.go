@@ -19,7 +19,7 @@ import (
 // Kubernetes' autoscaler scales the EtcdCluster of a DataService whose spec has no number of members. It has no metrics here: it sets
 // minReplicas if there are fewer members, and maxReplicas if there are more.
 func TestAutoscaler(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.CreateReady(s.NewPlatform(withService))

@@ -149,7 +149,7 @@ func TestImpossibleRestoreIsReported(t *testing.T) {
 
 // A cluster is restored completely although the operator is killed at every step.
 func TestKilledDuringARestore(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t, restores)
 	op := s.start()
 	s.Claim("backups")

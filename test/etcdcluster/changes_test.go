@@ -192,7 +192,7 @@ func (s *scene) noneStarts() bool {
 // The image of a cluster is set to a missing image and then back, first while the other members run, and then while no pod runs. Both times
 // the cluster recovers, and no person deletes a pod.
 func TestWrongImageThenTheRightOne(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.create("{replicas: 3}")

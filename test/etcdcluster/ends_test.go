@@ -19,7 +19,7 @@ import (
 // If the etcd of a new image starts and then ends, one pod gets this image, and the status names that pod. With the former image, the cluster
 // is well again.
 func TestAnImageThatEndsLaterReachesOnePod(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	const ending = "registry.example.com/ends/etcd"
 	s := newScene(t, func(o *emulator.Options) {
 		program, err := etcdtest.Program(etcdtest.V36)

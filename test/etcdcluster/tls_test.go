@@ -165,7 +165,7 @@ func TestEncrypted(t *testing.T) {
 // Members use the certificates of the user's Secrets, even after the user replaced them. kubectl get, kubectl describe and kubectl
 // dataservice why name a client's certificate of an authority that members do not trust.
 func TestOwnCertificates(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	authority := func(name string) database.Pair {
 		pair, err := database.NewAuthority(name, time.Now())
@@ -242,7 +242,7 @@ func (s *scene) opens(config *tls.Config, pod *corev1.Pod) error {
 // Under load, the certificate authorities of a running cluster are replaced by new ones, while each process of the operator ends at one of
 // its changes. A quorum serves all the time. At the end, members refuse certificates of the former authorities.
 func TestAuthoritiesAreReplacedUnderMembers(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.create("{replicas: 3, tls: {mode: Auto}}")
 	m := &mortal{within: 10 * time.Minute, Lives: stage.Lives{Skip: 1}}

@@ -198,6 +198,14 @@ func Long(t *testing.T) {
 	}
 }
 
+// FullForm skips a test unless full is true, as in make verify FORM=long: the test takes too long for the short form.
+func FullForm(t *testing.T, full bool) {
+	t.Helper()
+	if !full {
+		t.Skip("a very long test: run make verify FORM=long")
+	}
+}
+
 // Bound returns the time limit of an operation. In a full run (make suite-etcd, make suite-redis), no other process uses the machine, and
 // the limit is the promised time. In make test, other packages use the same cores, so the limit is five times as long. For example, an etcd
 // with one member got no processor time, and accepted no write for 4.3 s.

@@ -95,7 +95,7 @@ func (s *scene) comesBack(members int, rows []string, known []int) {
 
 // A voter is backed up while a client writes. Then the database is lost with all its data, and restored from this backup.
 func TestRestoresFromABackup(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	const members = 3
 	s := newScene(t)
 	s.start()
@@ -129,7 +129,7 @@ func (s *scene) job(called string) *corev1.Pod {
 
 // In three backups, the backup's pod, the voters, and the primary are killed or lost. Each backup succeeds, and the last one is restored.
 func TestKilledDuringABackup(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.Claim("backups")
@@ -170,7 +170,7 @@ func TestKilledDuringABackup(t *testing.T) {
 
 // The status names the obstacle to a restore, and the operator creates no empty database instead.
 func TestImpossibleRestoreIsReported(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.Claim("backups")

@@ -160,7 +160,7 @@ func (s *scene) hold(ordinal int, sql string) (end func() error, err error) {
 
 // `kubectl get`, `kubectl describe` and `kubectl dataservice why` name each cause at the start of their output.
 func TestCauses(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	disks := slowdisk.New(t)
 	s := newScene(t, func(o *emulator.Options) {
 		programs := o.Images["docker.io/library/mysql"].Executables

@@ -83,7 +83,7 @@ func (l *life) After(action replication.Action) error {
 // An operator that is killed at each change forms a database, replaces a lost primary, and moves the primary, while a
 // client writes.
 func TestKilledAtEveryStep(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	lives := &stage.Lives{Skip: 1} // a life ends at its second change
 	if full {

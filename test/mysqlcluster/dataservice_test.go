@@ -197,7 +197,7 @@ func (s *scene) removed() {
 // If only one copy of the data is left, the DataService is not ready. The message names the field for consent to a loss, and the token to
 // set. After a user sets the token, the database continues.
 func TestLossInADataService(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.CreateReady(s.NewPlatform(withService))
@@ -234,7 +234,7 @@ func TestLossInADataService(t *testing.T) {
 // several members: the members' CronJobs replace the CronJobs of the server, and a backup is made immediately. A DataBackup of the
 // DataService copies a member, and the archive allows a restore to a moment.
 func TestBackupsInADataService(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.Claim("backups")

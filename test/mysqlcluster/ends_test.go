@@ -20,7 +20,7 @@ import (
 // If the MySQL of a new image starts and then ends, one pod gets this image, and the status names the member. With the former image, the
 // database is well again, and no acknowledged write is lost.
 func TestAnImageThatEndsLaterReachesOnePod(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	const ending = "registry.example.com/ends/mysql"
 	s := newScene(t, func(o *emulator.Options) {
 		program := o.Images["docker.io/library/mysql"]

@@ -47,7 +47,7 @@ func (s *scene) becomes(members int) {
 
 // While a client writes, one server becomes three members in place, then five, three and one.
 func TestOneServerBecomesSeveral(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.CreateReady(s.NewPlatform(oneServer))
@@ -66,7 +66,7 @@ func TestOneServerBecomesSeveral(t *testing.T) {
 // One server becomes three members, then one, three and one, while the operator is killed at each write. No acknowledged write is lost. Two
 // pods never use the volume at the same time, because the pods of both forms have the same name.
 func TestFormsKilledAtEveryStep(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	lives := &stage.Lives{Skip: 1} // a life ends at its second change
 	if full {
@@ -102,7 +102,7 @@ func TestFormsKilledAtEveryStep(t *testing.T) {
 // A single server is neither restarted nor changed into a MySQLCluster if members could not copy all of its data, or would have another
 // image. When the cause is solved, the change continues. If the user reverts the change first, nothing happens.
 func TestServerThatStaysOne(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.CreateReady(s.NewPlatform(oneServer))
@@ -152,7 +152,7 @@ func TestServerThatStaysOne(t *testing.T) {
 // A new database of several members is a copy of a running server. One server makes the copy, and becomes the first member. The copy
 // contains all rows of the source, and the condition Imported stays.
 func TestImportBecomesSeveral(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t, func(o *emulator.Options) { // mysqld.sh reads the configuration of the pod, as the real image does
 		image := o.Images["docker.io/library/mysql"]
 		image.Env, image.Paths = map[string]string{"SERVER": image.Executables["mysqld"]}, map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"}

@@ -17,7 +17,7 @@ import (
 // onVolumes returns a scene whose volumes have the sizes of their claims.
 func onVolumes(t *testing.T) *scene {
 	t.Helper()
-	inFullForm(t)
+	harness.FullForm(t, full)
 	if os.Getuid() != 0 {
 		t.Skip("it mounts file systems, which needs root")
 	}

@@ -123,7 +123,7 @@ func TestLosses(t *testing.T) {
 
 // Three members form a database. MYSQL_TESTS=full forms ten databases.
 func TestForms(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	runs := 1
 	if full {
 		runs = 10
@@ -157,7 +157,7 @@ func (s *scene) staysWell() (end func()) {
 
 // While a client writes, members are added and removed and the primary is moved. No change counts as a failover.
 func TestChanges(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	s.create("replicas: 1")
@@ -229,7 +229,7 @@ func (s *scene) exhaust() {
 // The unchanged sample is accepted. A deleted database leaves its data and its record. A new database with the same name adopts both, and
 // keeps them while it is parked.
 func TestAdoptsItsData(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.start()
 	sample := func() *mysqlv1.MySQLCluster {

@@ -29,14 +29,6 @@ const patience = 4 * time.Minute
 // full selects the full form: all tests run, the operator is killed at every change, and each loss is repeated 20 times.
 var full = os.Getenv("MYSQL_TESTS") == "full"
 
-// inFullForm skips a test, except in the full form, because the test takes too long for the short form of make verify.
-func inFullForm(t *testing.T) {
-	t.Helper()
-	if !full {
-		t.Skip("make suite-mysql FORM=long runs it")
-	}
-}
-
 var (
 	suite = &stage.Suite{
 		Patience: func() time.Duration { return patience }, Parallel: 2,

@@ -66,7 +66,7 @@ func (s *scene) reaches(moment time.Time) {
 
 // A database that is lost with all its data is restored to a moment after a failover. Four clients wrote during that time.
 func TestPointInTime(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	const members = 3
 	s := newScene(t)
 	s.start()

@@ -57,7 +57,7 @@ func (c counted) Order(ctx context.Context, step replication.Step) error {
 // While nothing changes, the operator sends no request to the API server. It reads from each member every two seconds, and sends no order.
 // A new operator does the same after its start.
 func TestAtRest(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s, sent := newScene(t), &requests{looks: map[int]int{}}
 	op := s.start()
 	s.create("replicas: 3")

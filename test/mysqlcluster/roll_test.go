@@ -64,7 +64,7 @@ func (d *demotions) explain(failures []failure) (others []string) {
 // A changed option and then another image replace all pods while four clients write. Each time, the primary moves once, and writes fail
 // only during the move.
 func TestRolls(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s, tap := newScene(t), &demotions{}
 	s.start(func(_ *rest.Config, o *manager.Options) { o.MySQL.Tap = tap })
 	s.create("replicas: 3")
@@ -109,7 +109,7 @@ func (s *scene) uids(members int) (uids []types.UID) {
 // A database with data changes to three members, five, three and one, while a client writes and the operator is killed at each change. Each
 // new member has all data. With MYSQL_TESTS=full, the test writes 1 GiB of data.
 func TestSizesKilledAtEveryStep(t *testing.T) {
-	inFullForm(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // a life ends at its second change
 	if full {

@@ -92,7 +92,7 @@ func (s *scene) comesBack(t *testing.T) {
 // After the restore, the cluster no longer uses the backup: a master that loses its volume is replaced by its replica, and gets nothing
 // from the backup. The cluster can then be scaled.
 func TestRestoredClusterIgnoresItsBackup(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.comesBack(t)
 	c := s.clients()
@@ -145,7 +145,7 @@ func TestImpossibleRestoreIsReported(t *testing.T) {
 
 // A cluster is restored completely although the operator is killed at every step.
 func TestKilledDuringARestore(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.lost()
 	m := &mortal{within: 2 * patience}

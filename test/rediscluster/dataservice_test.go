@@ -67,7 +67,7 @@ func (s *scene) withService(t *testing.T) *unstructured.Unstructured {
 
 // Redis grows without a restart of the service. When redis is removed from the spec, its data stays.
 func TestGrowsInADataService(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.Start()
 	s.withService(t)
@@ -139,7 +139,7 @@ func TestDataServiceOwnsTheSpecOfItsRedisCluster(t *testing.T) {
 // Redis becomes a third party, and then managed again. The operator's servers run until the third party answers, and their data is kept
 // permanently.
 func TestThirdPartyAndBack(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.Start()
 	s.CreateReady(s.NewPlatform(withService))
@@ -202,15 +202,11 @@ func TestRefusedRedisClusterSpec(t *testing.T) {
 	s.Become("{redis: {labels: null}, additionalServices: null}")
 }
 
-// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService. In the short form, it crashes after the write
-// and does not get the answer; in the full form, it also crashes before the write, and after the answer. The next operator continues, and
-// no data is lost.
+// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService: before the write, after the write but without
+// the answer, and after the answer. The next operator continues, and no data is lost.
 func TestCrashesWithADataService(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	for name, crash := range stage.Crashes {
-		if name != "lost" && !full {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			s.crashing("apply", crash, func() { s.Create(s.NewPlatform(withService)) })

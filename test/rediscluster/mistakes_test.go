@@ -184,7 +184,7 @@ func TestPasswordIsChanged(t *testing.T) {
 
 // A password is changed by hand as in docs/redis.md: no client is locked out, and pods that start later join.
 func TestPasswordIsChangedByHand(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.standing(six)
 	uids, former := s.uids(), s.taken()
@@ -225,7 +225,7 @@ func TestPasswordIsChangedByHand(t *testing.T) {
 // A user changes the password in the user's own Secret while the cluster runs: the servers and the operator continue with the present
 // password. A replica that restarts cannot join. The status names the Secret, and the replica joins when the user corrects the Secret.
 func TestPasswordOfTheUserIsChanged(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.Start()
 	s.secret, s.password = "mine", "first"

@@ -100,7 +100,7 @@ func TestAtRest(t *testing.T) {
 
 // A cluster whose servers all hang delays no other cluster, even with a single worker.
 func TestUnreachableDelaysNoOther(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.Start(func(_ *rest.Config, o *manager.Options) { o.MaxConcurrentReconciles = 1 })
 	s.create(six)

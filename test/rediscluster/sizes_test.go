@@ -40,7 +40,7 @@ func (s *scene) ids() map[string]string {
 // A cluster of one pod grows to three masters, then to three masters with replicas, and shrinks again. At one and at three pods, a changed
 // setting replaces all pods. No key is lost.
 func TestSizes(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.Start()
 	s.create("{replicas: 1, repository: redis}")
@@ -78,7 +78,7 @@ func TestSizes(t *testing.T) {
 // A cluster under load is parked and starts again, while the operator is killed at each step. The same nodes then have all acknowledged
 // writes. A server is killed while the cluster is being parked. The claims stay, although they would be deleted with the resource.
 func TestParks(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.standing("{replicas: 6, repository: redis, finalizers: foreground}").Stop()
 	before := s.ids()

@@ -157,7 +157,7 @@ func field(info, name string) string {
 
 // The operator moves slots in at most 1.25 times the time that redis-cli takes in the same run for the same slots.
 func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	const bound, keys, slots = 1.25, 100_000, 2000
 	s := newScene(t)
 	s.standing(six).Stop()
