@@ -50,6 +50,7 @@ if [[ ! ${USER_CLUSTER:-} ]]; then
 else
 	export KUBECONFIG=$USER_CLUSTER
 fi
+export USER_CLUSTER=$KUBECONFIG # the cluster of each make that a test runs
 if [[ $KUBECONFIG -ef $node_dir/kubeconfig ]]; then
 	export REGISTRY=198.18.77.2 CERT_DIR=$node_dir/pki/trust E2E_EXEC='hack/node/node.sh exec --'
 	export E2E_RESTART_KUBELET='hack/node/node.sh restart kubelet'

@@ -175,6 +175,9 @@ func retainedOfMySQL(spec *dsv1.DataServiceSpec) []string {
 	if spec.MySQL.CredentialsSecret == "" {
 		keep = append(keep, "Secret/"+name+"-credentials")
 	}
+	if len(spec.MySQL.Users) > 0 || spec.MySQL.Backup != nil {
+		keep = append(keep, "Secret/"+name+"-users")
+	}
 	return keep
 }
 

@@ -71,10 +71,12 @@ func TestUnserved(t *testing.T) {
 
 func TestRetained(t *testing.T) {
 	for spec, want := range map[string][]string{
-		`{}`:                                 nil,
-		`{mysql: {}}`:                        {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"},
-		`{mysql: {name: db, kind: 1}}`:       {"ConfigMap/db-data", "PersistentVolumeClaim/data-db-0", "Secret/db-credentials"},
-		`{mysql: {credentialsSecret: mine}}`: {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0"},
+		`{}`:                                      nil,
+		`{mysql: {}}`:                             {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials"},
+		`{mysql: {name: db, kind: 1}}`:            {"ConfigMap/db-data", "PersistentVolumeClaim/data-db-0", "Secret/db-credentials"},
+		`{mysql: {credentialsSecret: mine}}`:      {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0"},
+		`{mysql: {backup: {}}}`:                   {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials", "Secret/mysql-dataservice-users"},
+		`{mysql: {users: [{name: reader}]}}`:      {"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/data-mysql-dataservice-0", "Secret/mysql-dataservice-credentials", "Secret/mysql-dataservice-users"},
 		`{mysql: {storage: {retention: Delete}}}`: nil,
 		`{mysql: {kind: 3}}`:                      nil,
 		`{mysql: {kind: ThirdParty}}`:             nil,
