@@ -138,6 +138,6 @@ plugin-verify: $(KREW) $(TOOLS)/kubectl $(SOURCE_LINK)
 .PHONY: bench
 verify-bench: bench
 verify-load:
-	@$(MAKE) bench $(if $(FULL),LOAD=100$(comma)300$(comma)1000,LOAD=50 ARGS='-clusters 5 $(ARGS)')
+	@$(MAKE) bench $(if $(FULL),LOAD=100$(comma)300$(comma)1000,LOAD=50 ARGS='-clusters 2 $(ARGS)')
 bench: cluster-tools $(REDIS)/redis-server ## Measure the operator with many DataServices (LOAD=100,300,1000: with these numbers, an hour or more).
 	$(ON_CLUSTER) go run ./test/bench $(if $(LOAD),-only middleware$(comma)tenants$(comma)load -sizes '$(LOAD)') $(ARGS)
