@@ -104,9 +104,17 @@ var notDue = []string{"NoBackup", "NotVerified", "ArchiveStopped", "ArchiveNotRe
 
 // BackupProblem returns the first condition that reports a failed or late backup, or nil.
 func BackupProblem(conditions []metav1.Condition) *metav1.Condition {
+	return firstFalse(conditions, func(reason string) bool { return !slices.Contains(notDue, reason) })
+}
+
+// BackupNotDue returns the first condition without a problem that is False, or nil.
+func BackupNotDue(conditions []metav1.Condition) *metav1.Condition {
+	return firstFalse(conditions, func(reason string) bool { return slices.Contains(notDue, reason) })
+}
+
+func firstFalse(conditions []metav1.Condition, has func(reason string) bool) *metav1.Condition {
 	for _, kind := range backupConditions {
-		c := meta.FindStatusCondition(conditions, kind)
-		if c != nil && c.Status == metav1.ConditionFalse && !slices.Contains(notDue, c.Reason) {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == metav1.ConditionFalse && has(c.Reason) {
 			return c
 		}
 	}

@@ -53,7 +53,7 @@ func (f *Facts) concernsMySQL() bool { return f.Component == "" || f.Component =
 // backups explains a condition about backups that is False. It returns nil if there is none.
 func (f *Facts) backups() *Diagnosis {
 	for _, of := range f.backedUp() {
-		c := cmp.Or(health.BackupProblem(of.conditions), notYet(of.conditions))
+		c := cmp.Or(health.BackupProblem(of.conditions), health.BackupNotDue(of.conditions))
 		if c == nil {
 			continue
 		}
@@ -65,17 +65,6 @@ func (f *Facts) backups() *Diagnosis {
 			d.Object = f.object(named[1], named[2])
 		}
 		return d
-	}
-	return nil
-}
-
-// notYet returns the first condition about backups that is False, or nil. It is for resources without a backup problem, whose first backup
-// or check, or whose archive, is not there yet.
-func notYet(conditions []metav1.Condition) *metav1.Condition {
-	for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
-		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
-			return c
-		}
 	}
 	return nil
 }

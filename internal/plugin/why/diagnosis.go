@@ -329,8 +329,11 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 			text = state.Hint
 		}
 	}
-	// A claim is reported before the pod that needs the claim.
-	if lost, what := f.claim(); what != "" {
+	isNamed := func(claim health.Culprit) bool {
+		return c.Culprit != nil && c.Culprit.Kind == claim.Kind && c.Culprit.Name == claim.Name
+	}
+	// A claim is reported before the pod that needs the claim, unless the status already names the claim.
+	if lost, what := f.claim(); what != "" && !isNamed(lost) {
 		culprit, text = lost, what
 	} else {
 		f.sharpen(&culprit, &text, c)
