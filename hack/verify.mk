@@ -1,7 +1,7 @@
 # Tests that take long or need more than `make test`: a target verify-GROUP for each group. FORM=short takes at most ten minutes on two
 # cores; FORM=long has no limit. docs/develop/testing.md describes each group.
 
-GROUPS ?= redis etcd mysql backup platform chaos transitions faults alerts security olm bench load
+GROUPS ?= redis etcd mysql backup platform upgrade chaos transitions faults alerts security olm bench load
 FORM   ?= short
 FULL   := $(if $(filter long,$(FORM)),full)
 # The seed of random choices: constant in the short form, the time in the long form. The last line of verify prints the seed.
@@ -11,7 +11,7 @@ export SEED
 ##@ Verification
 
 .PHONY: verify $(GROUPS:%=verify-%)
-verify: ## Run groups of long tests, and print the seconds and result of each (GROUPS='redis etcd mysql backup platform chaos transitions faults alerts security olm bench load', FORM=short or long, SEED).
+verify: ## Run groups of long tests, and print the seconds and result of each (GROUPS='redis etcd mysql backup platform upgrade chaos transitions faults alerts security olm bench load', FORM=short or long, SEED).
 	@hack/steps.sh $(foreach group,$(GROUPS),'verify-$(group) FORM=$(FORM) SEED=$(SEED)')
 
 # Show the output of tests that pass, because it has their measurements.
@@ -66,8 +66,8 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-se
 # The tests that `make test` omits and that no other group has: the operator on a simulated cluster, the API, charts and packages without side
 # effects. FORM=long runs these packages in full, and `make test` on the oldest Kubernetes.
 OTHER_GROUPS := test/(backup|[a-z]*cluster|guard|example)|internal/(metrics|redis/topology|etcd/membership|mysql/replication)
-.PHONY: suite-platform suite-emulator suite-oldest suite-upgrade suite-ha suite-chart
-verify-platform: suite-platform suite-emulator suite-upgrade suite-ha suite-chart $(if $(FULL),suite-oldest)
+.PHONY: suite-platform suite-emulator suite-oldest
+verify-platform: suite-platform suite-emulator $(if $(FULL),suite-oldest)
 suite-platform: test-tools $(MONGODB_OPERATOR) $(FERRETDB)
 	$(SUITE_TEST) $(or $(ARGS),$(if $(FULL),$$(go list ./... | grep -vE '/($(OTHER_GROUPS))$$'),$$(hack/omitted.sh '$(OTHER_GROUPS)')))
 	$(if $(ARGS),,$(SUITE_TEST) -tags example ./test/example)
@@ -76,7 +76,10 @@ suite-emulator: $(SUITE_TOOLS)
 	$(SUITE_TEST) -tags emulator $(ARGS) ./test/harness/emulator
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest
+
 # The last release and then this version on one cluster: only pods whose chart has changed restart.
+.PHONY: suite-upgrade suite-ha suite-chart
+verify-upgrade: suite-upgrade suite-ha suite-chart
 suite-upgrade: $(SUITE_TOOLS)
 	KUBECONFIG= $(SUITE_TEST) -tags released $(ARGS) ./test/upgrade
 # Stops, kills, freezes and disconnects the leader; a standby must become leader. HA_RUNS is the number of rounds.
