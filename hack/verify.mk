@@ -23,7 +23,7 @@ SUITE_TOOLS := cluster-tools $(GOTESTSUM) $(SOURCE_LINK)
 .PHONY: suite-redis model-redis
 verify-redis: suite-redis model-redis
 suite-redis: $(SUITE_TOOLS) $(REDIS)/redis-server
-	REDIS_TESTS=$(FULL) $(SUITE_TEST) -parallel $(if $(FULL),2,4) $(ARGS) ./test/rediscluster
+	REDIS_TESTS=$(FULL) $(SUITE_TEST) -parallel $(if $(FULL),2,3) $(ARGS) ./test/rediscluster
 model-redis: $(GOTESTSUM)
 	REDIS_MODEL_RUNS=$(if $(FULL),300,10) $(SUITE_TEST) -run TestModel ./internal/redis/topology
 

@@ -186,7 +186,7 @@ func TestForeignRedisCluster(t *testing.T) {
 
 // A spec that the API server refuses for the RedisCluster changes nothing, and the status names the field.
 func TestRefusedRedisClusterSpec(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.Start()
 	s.CreateReady(s.NewPlatform("{redis: {name: cache, image: redis}}"))

@@ -118,14 +118,14 @@ var servers = []scenario{
 		s.elected(replica)
 		s.Must(s.Kill(master, syscall.SIGCONT, "redis"))
 	}},
-	{name: "a replica hangs for longer than the node timeout", happen: func(s *scene) {
+	{name: "a replica hangs for longer than the node timeout", full: true, happen: func(s *scene) {
 		replica := s.replica(1)
 		s.Must(s.Kill(replica, syscall.SIGSTOP, "redis"))
 		s.Eventually("it is missed", s.isUnready)
 		s.Must(s.Kill(replica, syscall.SIGCONT, "redis"))
 	}},
 	{name: "a master loses its volume", happen: func(s *scene) { s.loseVolume(s.master(0), "") }},
-	{name: "some nodes forget a node, and all forget another one", alone: true, happen: func(s *scene) {
+	{name: "some nodes forget a node, and all forget another one", full: true, alone: true, happen: func(s *scene) {
 		master, replica := s.master(0), s.replica(2)
 		for _, pod := range []string{s.master(1), s.replica(1)} {
 			s.do(pod, "CLUSTER", "FORGET", s.do(master, "CLUSTER", "MYID"))
@@ -136,7 +136,7 @@ var servers = []scenario{
 			}
 		}
 	}},
-	{name: "a master is lost, and its replica never had the data", happen: func(s *scene) {
+	{name: "a master is lost, and its replica never had the data", full: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		back := s.holdAll(syscall.SIGKILL, replica)
 		s.loseVolume(replica, "")
@@ -150,7 +150,7 @@ var servers = []scenario{
 		}
 		s.Must(s.Kill(master, syscall.SIGCONT, "redis"))
 	}},
-	{name: "two of three masters are killed and do not start again", happen: func(s *scene) {
+	{name: "two of three masters are killed and do not start again", full: true, happen: func(s *scene) {
 		before := s.orders.count("CLUSTER FAILOVER TAKEOVER")
 		back := s.holdAll(syscall.SIGKILL, s.master(0), s.master(1))
 		s.servesAll(time.Minute)

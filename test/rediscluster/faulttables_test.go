@@ -27,7 +27,7 @@ var away = func() time.Duration {
 // addresses are faults after which a replica has old data, or follows an address that another server now has. No data is lost.
 var addresses = []scenario{
 	{name: "a master of another shard gets the address of a stopped master", happen: func(s *scene) { s.late(s.master(1)) }},
-	{name: "a replica of another shard gets the address of a stopped master", happen: func(s *scene) { s.late(s.replica(1)) }},
+	{name: "a replica of another shard gets the address of a stopped master", full: true, happen: func(s *scene) { s.late(s.replica(1)) }},
 	{name: "a node loses its data and keeps its address", happen: func(s *scene) {
 		lost := s.master(0)
 		back := s.holdAll(syscall.SIGKILL, lost)
@@ -35,7 +35,7 @@ var addresses = []scenario{
 		back()
 	}},
 	// A node that finds a foreign id at a master's address forgets the address, and never marks the master as failed.
-	{name: "clusters with the same password exchange addresses", happen: func(s *scene) {
+	{name: "clusters with the same password exchange addresses", full: true, happen: func(s *scene) {
 		other := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
 		s.CreateWith(other, &other.Spec, "{replicas: 6, repository: redis, credentialsSecret: mine}")
 		well := func() bool {
@@ -82,10 +82,10 @@ var addresses = []scenario{
 		last()
 	}},
 	{name: "a replica is stopped, its master gets writes and ends", ledger: true, happen: func(s *scene) { s.ofThePast() }},
-	{name: "a replica is stopped, its master gets writes and ends, and a majority is lost", ledger: true, happen: func(s *scene) {
+	{name: "a replica is stopped, its master gets writes and ends, and a majority is lost", full: true, ledger: true, happen: func(s *scene) {
 		s.ofThePast(s.master(1), s.replica(1))
 	}},
-	{name: "a client empties a master, and its replica restarts with keys", alone: true, happen: func(s *scene) {
+	{name: "a client empties a master, and its replica restarts with keys", full: true, alone: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		back := s.holdAll(syscall.SIGKILL, replica)
 		user := "replica:" + s.Namespace + "/" + name + "-0"
@@ -170,16 +170,16 @@ func (s *scene) passwordOf(pod, user string) string {
 
 // slots are faults that happen while slots are open, as if a move was interrupted at one command.
 var slots = []scenario{
-	{name: "source and target start again at other addresses", alone: true, happen: func(s *scene) { s.open(0, 1); s.Must(s.ChangeAddresses(s.Ctx)) }},
-	{name: "the source fails over on command", alone: true, happen: func(s *scene) {
+	{name: "source and target start again at other addresses", full: true, alone: true, happen: func(s *scene) { s.open(0, 1); s.Must(s.ChangeAddresses(s.Ctx)) }},
+	{name: "the source fails over on command", full: true, alone: true, happen: func(s *scene) {
 		s.open(0, 1)
 		heir := s.replica(0)
 		s.do(heir, "CLUSTER", "FAILOVER")
 		s.elected(heir)
 	}},
 	{name: "the source is killed", alone: true, happen: func(s *scene) { s.open(0, 1); s.failsOver(0) }},
-	{name: "the target is killed", alone: true, happen: func(s *scene) { s.open(0, 1); s.failsOver(1) }},
-	{name: "the replica of the source is stopped", alone: true, happen: func(s *scene) {
+	{name: "the target is killed", full: true, alone: true, happen: func(s *scene) { s.open(0, 1); s.failsOver(1) }},
+	{name: "the replica of the source is stopped", full: true, alone: true, happen: func(s *scene) {
 		s.open(0, 1)
 		s.back = s.holdAll(syscall.SIGKILL, s.replica(0))
 	}, end: func(s *scene) { s.Eventually("it is missed", s.isUnready); s.back() }},

@@ -48,6 +48,7 @@ func TestFullVolumeGrows(t *testing.T) {
 
 // A full volume does not grow if its class cannot expand volumes, and the status names the class.
 func TestFullVolumeOfAClassThatCannotGrow(t *testing.T) {
+	harness.FullForm(t, full)
 	var class string
 	s := fillVolume(t, func(s *scene) string {
 		class = s.RigidClass("64Mi", 1)

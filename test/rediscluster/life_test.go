@@ -235,7 +235,7 @@ func TestMasterKilledUnderLoad(t *testing.T) {
 // A value that is too large to move stays, and the status names it. No node is blocked as long as the node timeout, so no shard fails over,
 // and all other slots are moved.
 func TestHugeValueIsNamedAndStays(t *testing.T) {
-	harness.Long(t)
+	harness.FullForm(t, full)
 	s := newScene(t)
 	s.standing("{replicas: 6, repository: redis, config: {cluster-node-timeout: '2000'}}") // no node may be blocked for that long
 	key := "hash-0"

@@ -38,7 +38,7 @@ import (
 )
 
 // patience is the time limit of all waits without a promised time. It is long, because the machine may be busy.
-const patience = 150 * time.Second
+const patience = 4 * time.Minute
 
 // full selects the full form: all tests run, the operator is killed at every step, and TestAtRest takes ten minutes.
 var full = os.Getenv("REDIS_TESTS") == "full"

@@ -58,7 +58,7 @@ var volumes = []scenario{
 		back()
 		s.Eventually("the log says that a command was cut off", func() bool { return s.said("are no complete command")+s.said("starts as a new node") > before })
 	}},
-	{name: "a volume is restored to its state of ten minutes ago, and the old data is kept", happen: func(s *scene) {
+	{name: "a volume is restored to its state of ten minutes ago, and the old data is kept", full: true, happen: func(s *scene) {
 		const copies = "appendonlydir.of-the-past*/*.manifest"
 		before := 0
 		master := s.isOutdated(func(volume string) { before = keeps(volume, copies); s.reset(volume, 600) })
@@ -67,7 +67,7 @@ var volumes = []scenario{
 		}
 	}},
 	{name: "a volume is restored to its state of a minute ago", happen: func(s *scene) { s.isOutdated(func(volume string) { s.reset(volume, 60) }) }},
-	{name: "a volume is restored to its state of a minute ago, when its server had just started", happen: func(s *scene) {
+	{name: "a volume is restored to its state of a minute ago, when its server had just started", full: true, happen: func(s *scene) {
 		s.isOutdated(func(volume string) {
 			began, file := time.Now().Add(-time.Minute), filepath.Join(volume, "alive")
 			s.Must(os.Truncate(file, 0))
@@ -142,7 +142,7 @@ var volumes = []scenario{
 		}
 	}},
 	// The master starts before all other nodes, so no node shows it the note of a later mark.
-	{name: "all servers restart, a volume is restored to its state of 20 seconds ago, and the replica starts late", happen: func(s *scene) {
+	{name: "all servers restart, a volume is restored to its state of 20 seconds ago, and the replica starts late", full: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
 		var late, rest func()
@@ -180,7 +180,7 @@ var volumes = []scenario{
 			s.Error("the unchanged volume counts as outdated")
 		}
 	}},
-	{name: "all volumes and the password are copied", ledger: true, happen: func(s *scene) {
+	{name: "all volumes and the password are copied", full: true, ledger: true, happen: func(s *scene) {
 		var copies []string
 		for shard := range 3 {
 			copies = append(copies, fmt.Sprintf("copy-%d-0", shard), fmt.Sprintf("copy-%d-1", shard))
