@@ -27,6 +27,8 @@ platform=(
 	pod-probes-identical
 	# The author of the resource defines these objects: sidecars, cron jobs, services and the objects that publish them.
 	container-resources cronjob-has-deadline service-type pod-probes
+	# A service without `replica` has no number of pods, so that an autoscaler may set it. kube-score takes that for several pods.
+	deployment-has-poddisruptionbudget statefulset-has-poddisruptionbudget
 	# Clients do not use this Service of the StatefulSet to address single pods.
 	statefulset-has-servicename
 )
