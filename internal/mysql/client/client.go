@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// LookTime limits a query of a member. retryTime limits the queries after a failed query. silentTime limits a query
-	// of a silent member, because each observation during a failover waits for the silent primary. orderTime limits an
-	// order, which may wait for a lock in the server.
-	LookTime   = 2 * time.Second
-	retryTime  = time.Second
+	// LookTime limits a query of a member.
+	LookTime = 2 * time.Second
+	// RetryTime limits the queries after a failed query.
+	RetryTime = 750 * time.Millisecond
+	// silentTime limits a query of a silent member, because each observation during a failover waits for the silent primary.
 	silentTime = 250 * time.Millisecond
-	orderTime  = 15 * time.Second
+	// orderTime limits an order, which may wait for a lock in the server.
+	orderTime = 15 * time.Second
 	// maxAnswer bounds the body of an answer.
 	maxAnswer = 1 << 20
 )

@@ -155,7 +155,7 @@ func TestObserverForgets(t *testing.T) {
 	}
 }
 
-// If a member has not answered, the next query has a shorter limit. The limit for a silent member is the shortest, but every ten seconds one
+// If a member has not answered, the next query has a shorter limit. The limit for a silent member is the shortest, but every twenty seconds one
 // query has the full limit.
 func TestPatience(t *testing.T) {
 	t.Parallel()
@@ -164,9 +164,9 @@ func TestPatience(t *testing.T) {
 		err  error
 		want time.Duration
 	}{
-		{errors.New("gone"), 2 * time.Second}, {errors.New("gone"), time.Second}, {errors.New("gone"), time.Second},
+		{errors.New("gone"), 2 * time.Second}, {errors.New("gone"), 750 * time.Millisecond}, {errors.New("gone"), 750 * time.Millisecond},
 		3: {errors.New("gone"), silentTime}, {errors.New("gone"), silentTime}, {errors.New("gone"), silentTime},
-		12: {errors.New("gone"), 2 * time.Second}, {nil, silentTime}, {errors.New("gone"), 2 * time.Second},
+		22: {errors.New("gone"), 2 * time.Second}, {nil, silentTime}, {errors.New("gone"), 2 * time.Second},
 	} {
 		if c.want == 0 {
 			continue // no query in this second

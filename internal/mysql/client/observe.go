@@ -21,8 +21,8 @@ const (
 	badAfter     = 10 * time.Second
 	blockedAfter = 5 * time.Second
 	// retryAfter is the interval at which a silent member is queried for LookTime, because its answers may need more than
-	// silentTime.
-	retryAfter = 10 * time.Second
+	// silentTime. A failover ends before that: the query would delay it by LookTime.
+	retryAfter = 20 * time.Second
 )
 
 // Pod describes a member's pod according to Kubernetes.
@@ -93,7 +93,7 @@ func (o *Observer) Patience(ordinal int, now time.Time) time.Duration {
 	case past == nil || past.failed == 0:
 		return LookTime
 	case past.failed < silentAfter:
-		return retryTime
+		return RetryTime
 	case now.Sub(past.tried) >= retryAfter:
 		past.tried = now
 		return LookTime

@@ -21,7 +21,8 @@ import (
 // Delays until the next pass if no event triggers one. Each pass queries the agents, but not the API server.
 const (
 	afterEffect  = 150 * time.Millisecond // after a step: the next pass observes its effect
-	whileWaiting = 500 * time.Millisecond // a member is busy, or may be lost
+	whileWaiting = 500 * time.Millisecond // a member is busy
+	whileUnseen  = 250 * time.Millisecond // the primary may be lost; the queries take longer than this
 	atRest       = 2 * time.Second        // only these passes detect a lost primary
 )
 
@@ -73,6 +74,8 @@ func pace(state replication.State) time.Duration {
 	switch state { //nolint:exhaustive // in other states a step follows soon
 	case replication.StateHealthy, replication.StateLost, replication.StateRecordLost, replication.StateDiverged, replication.StateParked:
 		return atRest
+	case replication.StatePrimaryUnseen:
+		return whileUnseen
 	}
 	return whileWaiting
 }

@@ -22,6 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/mysql/replication"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/workers"
 )
 
 // effectTime limits each request of a step to the API server. Package client limits orders.
@@ -87,13 +88,23 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 		pods = append(pods, client.Pod{Ordinal: ordinal, UID: pod.UID})
 	}
 	now.members = e.connect(reach)
-	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal, patiently)
+	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal, patience(step))
 	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // the time does not matter: no fact of a step depends on it
 	return now, nil
 }
 
-// patiently returns the full time limit of a query. A primary that answers slowly is not lost, and must not be replaced.
-func patiently(int) time.Duration { return client.LookTime }
+// patience returns the time limits of the queries before a step. A member that must be silent has not answered longer queries before the
+// decision. The limit is still longer than that of the last query, because a primary that answers slowly must not be replaced.
+func patience(step replication.Step) func(ordinal int) time.Duration {
+	return func(ordinal int) time.Duration {
+		for _, p := range step.Proof {
+			if p.Fact == replication.FactSilent && p.Member.Ordinal == ordinal {
+				return client.RetryTime
+			}
+		}
+		return client.LookTime
+	}
+}
 
 // named returns the ordinals of the members that a step's facts are about, without duplicates. The primary is always
 // among them, because a fact may compare a member with the primary.
@@ -105,8 +116,8 @@ func named(step replication.Step, record replication.Record) (ordinals []int) {
 			ordinals = append(ordinals, ordinal)
 		}
 	}
-	if step.Action != replication.ActionRecord {
-		add(step.Member.Ordinal)
+	for _, m := range step.Members() {
+		add(m.Ordinal)
 	}
 	for _, p := range step.Proof {
 		add(p.Member.Ordinal)
@@ -136,7 +147,7 @@ func (e executor) effect(ctx context.Context, step replication.Step, now sight) 
 
 func (e executor) do(ctx context.Context, step replication.Step, now sight) error {
 	if client.IsOrder(step) {
-		return now.members.Order(ctx, step)
+		return send(ctx, now.members, step)
 	}
 	ctx, cancel := context.WithTimeout(ctx, effectTime)
 	defer cancel()
@@ -155,6 +166,20 @@ func (e executor) do(ctx context.Context, step replication.Step, now sight) erro
 		return e.DeletePodWithData(ctx, name, at, database.ClaimName(e.Owner.Name, step.Member.Ordinal))
 	}
 	return fmt.Errorf("there is no action %q", step.Action)
+}
+
+// send sends an order to all its members at the same time.
+func send(ctx context.Context, members Members, step replication.Step) error {
+	all := step.Members()
+	errs := make([]error, len(all))
+	var sent workers.Group
+	for i, m := range all {
+		one := step
+		one.Member = m
+		sent.Go(func() { errs[i] = members.Order(ctx, one) })
+	}
+	sent.Wait()
+	return errors.Join(errs...)
 }
 
 // label sets the label of a pod for the Service for reads; a nil value removes it.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,8 @@ func (a *agents) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, err
 }
 
 func (a *agents) Order(_ context.Context, s replication.Step) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.orders = append(a.orders, fmt.Sprintf("%s %d", s.Action, s.Member.Ordinal))
 	return a.err
 }
@@ -187,6 +190,13 @@ func TestEffects(t *testing.T) {
 	}
 
 	b := newBench(t, recorded)
+	both := order(replication.ActionPromise, 1)
+	both.Others = []replication.Member{member(2)}
+	assert.NilError(t, b.act(t, both))
+	slices.Sort(b.agents.orders)
+	assert.DeepEqual(t, b.agents.orders, []string{"Promise 1", "Promise 2"})
+
+	b = newBench(t, recorded)
 	ticket := order(replication.ActionTicket, 2)
 	ticket.Ticket = "join:7:0:x"
 	assert.NilError(t, b.act(t, ticket))
@@ -213,6 +223,8 @@ func TestChangedFactsRefuse(t *testing.T) {
 	promote.Proof = []replication.Proof{{Member: member(0), Fact: replication.FactSilent}}
 	shrink := next(func(r *replication.Record) { r.Voters = r.Voters[:1] })
 	shrink.Proof = []replication.Proof{{Member: member(1), Fact: replication.FactHasLog, Position: replication.Position{File: "b", Offset: 9}}}
+	both := order(replication.ActionPromise, 1)
+	both.Others = []replication.Member{member(2)}
 	errant := order(replication.ActionTicket, 2)
 	errant.Proof = []replication.Proof{{Member: member(2), Fact: replication.FactErrant}}
 	for name, c := range map[string]struct {
@@ -239,8 +251,9 @@ func TestChangedFactsRefuse(t *testing.T) {
 			pod.UID, pod.ResourceVersion = "another", ""
 			assert.NilError(t, b.api.Create(t.Context(), pod))
 		}, "member 1 has changed"},
-		"the server started again": {order(replication.ActionFollow, 1), func(_ *testing.T, b *bench) { b.agents.answers[1].Instance = "later" }, "member 1 has changed"},
-		"the primary answers":      {promote, func(*testing.T, *bench) {}, `the fact "Silent" is no longer proven`},
+		"another member's server started again": {both, func(_ *testing.T, b *bench) { b.agents.answers[2].Instance = "later" }, "member 2 has changed"},
+		"the server started again":              {order(replication.ActionFollow, 1), func(_ *testing.T, b *bench) { b.agents.answers[1].Instance = "later" }, "member 1 has changed"},
+		"the primary answers":                   {promote, func(*testing.T, *bench) {}, `the fact "Silent" is no longer proven`},
 		"the primary answers slowly": {promote, func(_ *testing.T, b *bench) {
 			b.agents.needs = map[int]time.Duration{0: 500 * time.Millisecond}
 		}, `the fact "Silent" is no longer proven`},

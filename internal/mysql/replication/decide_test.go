@@ -150,14 +150,14 @@ func TestDecide(t *testing.T) {
 			lost(o)
 			o.Members[0].Silent = false
 		}, StatePrimaryUnseen, ""},
-		"the primary is gone": {func(o *Observation, _ *Want) { lost(o) }, StatePrimaryLost, "Promise of 1 in 5"},
+		"the primary is gone": {func(o *Observation, _ *Want) { lost(o) }, StatePrimaryLost, "Promise of 1,2 in 5"},
 		"the primary is gone, and failover is manual": {func(o *Observation, w *Want) {
 			lost(o)
 			w.Manual = true
 		}, StatePrimaryLost, ""},
 		"its volume is empty": {func(o *Observation, _ *Want) {
 			o.Members[0] = Member{Answers: true, Volume: VolumeEmpty}
-		}, StatePrimaryLost, "Promise of 1 in 5"},
+		}, StatePrimaryLost, "Promise of 1,2 in 5"},
 		"its volume cannot be read": {func(o *Observation, _ *Want) {
 			lost(o)
 			o.Members[0] = Member{Answers: true, Running: true}
@@ -204,7 +204,7 @@ func TestDecide(t *testing.T) {
 			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
 		}, StateLost, ""},
 		"the primary started again":                                 {func(o *Observation, _ *Want) { o.Members[0].Role = RoleNone }, StateRecorded, "Ticket primary:4:9:1 of 0"},
-		"the primary started again on an older state of its volume": {func(o *Observation, _ *Want) { putBack(o) }, StatePrimaryLost, "Promise of 1 in 5"},
+		"the primary started again on an older state of its volume": {func(o *Observation, _ *Want) { putBack(o) }, StatePrimaryLost, "Promise of 1,2 in 5"},
 		"the primary started again on an older state, and all promised": {func(o *Observation, _ *Want) {
 			putBack(o)
 			for i := 1; i < size; i++ {
@@ -267,7 +267,7 @@ func TestDecide(t *testing.T) {
 		"the primary is gone, and a voter receives from another server": {func(o *Observation, _ *Want) {
 			lost(o)
 			o.Members[1].Connected, o.Members[1].SourceServer = true, servers[9]
-		}, StatePrimaryLost, "Promise of 1 in 5"},
+		}, StatePrimaryLost, "Promise of 1,2 in 5"},
 		"a voter is bad": {func(o *Observation, _ *Want) { o.Members[1].Bad = true }, StateVoterBad, "Serve of 0 in 4"},
 		"a voter is bad and cut off, the other lags": {func(o *Observation, _ *Want) {
 			o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{File: "b", Offset: 2}
@@ -418,7 +418,7 @@ func TestDecide(t *testing.T) {
 		}, StateSwitchWanted, ""},
 		"the primary gave up its epoch": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[0].Promised, o.Members[0].Role = true, 2, 5, RoleNone
-		}, StateSwitching, "Promise of 1 in 5"},
+		}, StateSwitching, "Promise of 1,2 in 5"},
 		"the primary gave up its epoch, and all promised": {func(o *Observation, w *Want) {
 			promised(o)
 			w.Switch, w.To = true, 2
@@ -562,7 +562,7 @@ func TestDecide(t *testing.T) {
 		"the loss is accepted, and the copy that is named is not the last one": {func(o *Observation, w *Want) {
 			twoCopies(o)
 			w.AcceptLoss = twoCopiesToken
-		}, StateSwitching, "Promise of 1 in 5"},
+		}, StateSwitching, "Promise of 1,2 in 5"},
 		"the loss is accepted, the copy is named, and all promised": {func(o *Observation, w *Want) {
 			twoCopies(o)
 			for i := 1; i < size; i++ {
@@ -685,7 +685,11 @@ func brief(s *Step) string {
 		}
 		return fmt.Sprintf("Record %d: %d with %v/%d", s.Record.Epoch, s.Record.Primary.Ordinal, voters, s.Record.Acknowledgements)
 	}
-	return fmt.Sprintf("%s of %d in %d", s.Action, s.Member.Ordinal, s.Epoch)
+	members := fmt.Sprint(s.Member.Ordinal)
+	for _, m := range s.Others {
+		members += fmt.Sprint(",", m.Ordinal)
+	}
+	return fmt.Sprintf("%s of %s in %d", s.Action, members, s.Epoch)
 }
 
 // If no copy has all transactions, the operator does not choose a copy. The notes name each copy, the transactions that only this copy has

@@ -148,7 +148,6 @@ func (e *exploration) step(w world, number int32, o Observation, decided *Step, 
 	if decided == nil {
 		return
 	}
-	step := pack(decided)
 	if err := decided.Prove(o); err != nil && isBusy {
 		return
 	} else if err != nil {
@@ -159,17 +158,32 @@ func (e *exploration) step(w world, number int32, o Observation, decided *Step, 
 		e.add(w, number, decided.Message, harm)
 		return
 	}
-	next := w
-	if err := next.take(step, e.broken); err == nil && next != w {
-		e.add(next, number, decided.Message, "")
-	} else if err != nil && !errors.Is(err, errRefused) {
-		panic(err)
-	}
-	if w.left.stale > 0 && w.held.action == "" {
-		next := w
-		next.left.stale--
-		next.held = step
-		e.add(next, number, "held back: "+decided.Message, "")
+	all := pack(decided)
+	for arrive := range 1 << len(all) { // the orders that arrive
+		next, taken := w, 0
+		for i, step := range all {
+			if arrive>>i&1 == 0 {
+				continue
+			}
+			if err := next.take(step, e.broken); err == nil {
+				taken++
+			} else if !errors.Is(err, errRefused) {
+				panic(err)
+			}
+		}
+		if taken > 0 && next != w {
+			e.add(next, number, decided.Message, "")
+		}
+		if w.left.stale == 0 || w.held.action != "" {
+			continue
+		}
+		for i, step := range all {
+			if late := next; arrive>>i&1 == 0 {
+				late.left.stale--
+				late.held = step
+				e.add(late, number, "held back: "+decided.Message, "")
+			}
+		}
 	}
 }
 
@@ -191,7 +205,9 @@ func settle(w *world, want Want) Decision {
 			}
 		}
 		if d = Decide(want, w.view()); d.Step != nil {
-			_ = w.take(pack(d.Step), rules{})
+			for _, step := range pack(d.Step) {
+				_ = w.take(step, rules{})
+			}
 		}
 		if *w == before {
 			break

@@ -105,16 +105,20 @@ func (c *cluster) acceptLoss(best Member, left []Member) *Decision {
 		epoch = max(epoch, m.Promised)
 	}
 	proof := []Proof{{Member: c.at(c.record.Primary.Ordinal), Fact: FactSilent}}
+	var next []Member
 	for _, m := range left {
 		if m.Promised < epoch || m.Role != RoleNone {
-			return c.promise(m, epoch)
+			next = append(next, m)
 		}
 		proof = append(proof, Proof{Member: m, Fact: FactPromised})
+	}
+	if len(next) > 0 {
+		return c.promise(next, epoch)
 	}
 	if !best.drained() {
 		return c.say(StateSwitching, "member %d applies its relay log before it becomes the primary", best.Ordinal)
 	}
-	next := c.record.next()
-	next.Epoch, next.Primary, next.Voters, next.Acknowledgements = epoch, best.Identity, nil, 1
-	return c.write(StateSwitching, next, append(proof, Proof{Member: best, Fact: FactDrained}), "member %d becomes the primary of epoch %d: the loss of the transactions that it lacks is accepted", best.Ordinal, epoch)
+	record := c.record.next()
+	record.Epoch, record.Primary, record.Voters, record.Acknowledgements = epoch, best.Identity, nil, 1
+	return c.write(StateSwitching, record, append(proof, Proof{Member: best, Fact: FactDrained}), "member %d becomes the primary of epoch %d: the loss of the transactions that it lacks is accepted", best.Ordinal, epoch)
 }

@@ -5,6 +5,7 @@ package replication
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -26,21 +27,19 @@ func (c *cluster) switching() *Decision {
 	if needed == 0 {
 		return nil // primaryLost reports the wait
 	}
-	var promised []Member
-	var next *Member
+	var promised, next []Member
 	for _, m := range c.voterMembers() {
-		switch {
-		case m.Promised == epoch && m.Role == RoleNone: // its receiver has ended
+		if m.Promised == epoch && m.Role == RoleNone { // its receiver has ended
 			promised = append(promised, m)
-		case next == nil:
-			next = &m
+		} else {
+			next = append(next, m)
 		}
 	}
 	switch {
 	case len(promised) >= needed:
 		return c.promote(promised, epoch)
-	case next != nil && (len(c.voterMembers()) >= needed):
-		return c.promise(*next, epoch)
+	case len(next) > 0 && (len(c.voterMembers()) >= needed):
+		return c.promise(next, epoch)
 	}
 	return c.quorumLost(needed)
 }
@@ -53,10 +52,19 @@ func (c *cluster) keep(p Member, epoch int64) *Decision {
 	return c.write(StateSwitching, next, nil, "member %d answers and stays the primary, in epoch %d", p.Ordinal, epoch)
 }
 
-func (c *cluster) promise(m Member, epoch int64) *Decision {
-	step := c.order(ActionPromise, m)
-	step.Epoch = epoch
-	return c.do(StateSwitching, step, "member %d promises epoch %d", m.Ordinal, epoch)
+// promise makes members promise an epoch, all at the same time: the end of a receiver that connects to a hanging primary takes two seconds.
+func (c *cluster) promise(members []Member, epoch int64) *Decision {
+	step := c.order(ActionPromise, members[0])
+	step.Epoch, step.Others = epoch, members[1:]
+	var ordinals []string
+	for _, m := range members {
+		ordinals = append(ordinals, strconv.Itoa(m.Ordinal))
+	}
+	text := "members %s promise epoch %d"
+	if len(members) == 1 {
+		text = "member %s promises epoch %d"
+	}
+	return c.do(StateSwitching, step, text, strings.Join(ordinals, ", "), epoch)
 }
 
 // handsOver reports whether a planned change of the primary can continue: the primary has ended its epoch, and the
@@ -161,7 +169,7 @@ func (c *cluster) primaryLost() *Decision {
 	if c.want.Manual {
 		return c.say(StatePrimaryLost, "member %d is lost, but spec.replication.failover is Manual: to promote another member, set that field to Automatic", p.Ordinal)
 	}
-	d := c.promise(voters[0], c.record.Epoch+1)
+	d := c.promise(voters, c.record.Epoch+1)
 	d.Step.Proof = []Proof{{Member: p, Fact: FactSilent}}
 	if ahead != nil {
 		d.Step.Proof = []Proof{{Member: *ahead, Fact: FactAhead}}

@@ -12,8 +12,10 @@ func (s Step) Prove(now Observation) error {
 	if now.Record.Revision != s.basis() {
 		return fmt.Errorf("the record now has revision %d, but the decision for the step was based on revision %d", now.Record.Revision, s.basis())
 	}
-	if m := c.at(s.Member.Ordinal); s.Action != ActionRecord && !m.isSame(s.Member) {
-		return fmt.Errorf("member %d has changed: its pod or its data was replaced, or its server was restarted", s.Member.Ordinal)
+	for _, observed := range s.Members() {
+		if !c.at(observed.Ordinal).isSame(observed) {
+			return fmt.Errorf("member %d has changed: its pod or its data was replaced, or its server was restarted", observed.Ordinal)
+		}
 	}
 	for _, p := range s.Proof {
 		if !c.holds(p) {
@@ -21,6 +23,14 @@ func (s Step) Prove(now Observation) error {
 		}
 	}
 	return nil
+}
+
+// Members returns the members to which the step applies: none if it writes the record.
+func (s Step) Members() []Member {
+	if s.Action == ActionRecord {
+		return nil
+	}
+	return append([]Member{s.Member}, s.Others...)
 }
 
 // basis returns the revision of the record on which the decision of the step is based.

@@ -15,7 +15,7 @@ type Action string
 // The actions. Each has one effect, which the next observation shows.
 const (
 	ActionTicket    Action = "Ticket"    // annotate the pod of Member with Ticket
-	ActionPromise   Action = "Promise"   // make Member promise Epoch
+	ActionPromise   Action = "Promise"   // make Member and Others promise Epoch
 	ActionRecord    Action = "Record"    // replace the record Was with Record
 	ActionFollow    Action = "Follow"    // make Member follow Source, and acknowledge or not
 	ActionServe     Action = "Serve"     // make the primary demand acknowledgements, and refuse the connections of CutVoters and CutOthers
@@ -33,6 +33,8 @@ type Step struct {
 	// Member is the member to which the step applies, as observed. The step fails if its pod or its data was replaced, or its server
 	// was restarted.
 	Member Member
+	// Others are further members that get the order of ActionPromise at the same time. Each may accept or refuse it.
+	Others []Member
 	Ticket string
 	// Epoch and Revision are part of each order. A member refuses an epoch below its promise, and a revision below its own.
 	Epoch, Revision int64

@@ -41,7 +41,9 @@ func (s *teller) passes(without ...string) State {
 func (s *teller) step() Decision {
 	d := s.decide(s.want(), s.view())
 	if d.Step != nil {
-		_ = s.take(pack(d.Step), rules{}) // a refused step is decided again
+		for _, step := range pack(d.Step) {
+			_ = s.take(step, rules{}) // a refused step is decided again
+		}
 	}
 	s.judge("")
 	return d
