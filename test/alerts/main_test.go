@@ -30,8 +30,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is the default time limit; the machine may be busy.
-const patience = 4 * time.Minute
+// patience is the default time limit. It is long, because the machine may be busy: eight members of MySQLClusters are created at the same time.
+const patience = 12 * time.Minute
 
 // The state that all tests share.
 var (
