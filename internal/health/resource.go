@@ -104,21 +104,26 @@ var notDue = []string{"NoBackup", "NotVerified", "ArchiveStopped", "ArchiveNotRe
 
 // BackupProblem returns the first condition that reports a failed or late backup, or nil.
 func BackupProblem(conditions []metav1.Condition) *metav1.Condition {
-	return firstFalse(conditions, func(reason string) bool { return !slices.Contains(notDue, reason) })
-}
-
-// BackupNotDue returns the first condition without a problem that is False, or nil.
-func BackupNotDue(conditions []metav1.Condition) *metav1.Condition {
-	return firstFalse(conditions, func(reason string) bool { return slices.Contains(notDue, reason) })
-}
-
-func firstFalse(conditions []metav1.Condition, has func(reason string) bool) *metav1.Condition {
-	for _, kind := range backupConditions {
-		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == metav1.ConditionFalse && has(c.Reason) {
-			return c
-		}
+	if c := BackupState(conditions); c != nil && !slices.Contains(notDue, c.Reason) {
+		return c
 	}
 	return nil
+}
+
+// BackupState returns the condition that explains the state of the backups: the first one that reports a problem, else the first one that
+// is False because something is not due yet, else nil.
+func BackupState(conditions []metav1.Condition) (state *metav1.Condition) {
+	for _, kind := range backupConditions {
+		c := meta.FindStatusCondition(conditions, kind)
+		switch {
+		case c == nil || c.Status != metav1.ConditionFalse:
+		case !slices.Contains(notDue, c.Reason):
+			return c
+		case state == nil:
+			state = c
+		}
+	}
+	return state
 }
 
 // BackupText describes a condition about backups in a message.

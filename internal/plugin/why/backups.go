@@ -53,7 +53,7 @@ func (f *Facts) concernsMySQL() bool { return f.Component == "" || f.Component =
 // backups explains a condition about backups that is False. It returns nil if there is none.
 func (f *Facts) backups() *Diagnosis {
 	for _, of := range f.backedUp() {
-		c := cmp.Or(health.BackupProblem(of.conditions), health.BackupNotDue(of.conditions))
+		c := health.BackupState(of.conditions)
 		if c == nil {
 			continue
 		}
