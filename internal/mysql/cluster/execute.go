@@ -93,8 +93,8 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	return now, nil
 }
 
-// patience returns the time limits of the queries before a step. A member that must be silent has not answered longer queries before the
-// decision. The limit is still longer than that of the last query, because a primary that answers slowly must not be replaced.
+// patience returns the time limits of the queries before a step. A primary that is replaced after promises of the voters has not answered
+// longer queries before the decision.
 func patience(step replication.Step) func(ordinal int) time.Duration {
 	return func(ordinal int) time.Duration {
 		for _, p := range step.Proof {

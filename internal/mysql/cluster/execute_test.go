@@ -221,6 +221,8 @@ func TestChangedFactsRefuse(t *testing.T) {
 	t.Parallel()
 	promote := next(func(r *replication.Record) { r.Epoch, r.Primary, r.Voters = 4, identity(1), nil })
 	promote.Proof = []replication.Proof{{Member: member(0), Fact: replication.FactSilent}}
+	accept := next(func(r *replication.Record) { r.Epoch, r.Primary, r.Voters = 4, identity(1), nil })
+	accept.Proof = []replication.Proof{{Member: member(0), Fact: replication.FactGone}}
 	shrink := next(func(r *replication.Record) { r.Voters = r.Voters[:1] })
 	shrink.Proof = []replication.Proof{{Member: member(1), Fact: replication.FactHasLog, Position: replication.Position{File: "b", Offset: 9}}}
 	both := order(replication.ActionPromise, 1)
@@ -257,6 +259,9 @@ func TestChangedFactsRefuse(t *testing.T) {
 		"the primary answers slowly": {promote, func(_ *testing.T, b *bench) {
 			b.agents.needs = map[int]time.Duration{0: 500 * time.Millisecond}
 		}, `the fact "Silent" is no longer proven`},
+		"the primary answers before its transactions are given up": {accept, func(_ *testing.T, b *bench) {
+			b.agents.needs = map[int]time.Duration{0: 1500 * time.Millisecond}
+		}, `the fact "Gone" is no longer proven`},
 		"the voter is behind":              {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, `the fact "HasLog" is no longer proven`},
 		"the primary has the transactions": {errant, func(*testing.T, *bench) {}, `the fact "Errant" is no longer proven`},
 	} {

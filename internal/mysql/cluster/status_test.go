@@ -203,7 +203,7 @@ func TestTrouble(t *testing.T) {
 		}, 1, "Degraded Record: voters [2] are removed: the other voters have all transactions", false},
 		"the primary is gone, and replicas still receive from it": {func(s *scene) { delete(s.answers, 0) }, 3,
 			"Unavailable PrimaryUnseen: member 0 does not answer the operator, but member 1 still receives from it", false},
-		"the primary is gone": {func(s *scene) { s.loses(0) }, 3, "Recovering Promise: members 1, 2 promise epoch 4", false},
+		"the primary is gone": {func(s *scene) { s.loses(0) }, 3, "Recovering Promise: members [1 2] promise epoch 4", false},
 		"failover is manual": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover = mysqlv1.FailoverManual
@@ -211,7 +211,7 @@ func TestTrouble(t *testing.T) {
 		"failover is manual, and another is named": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover, s.mc.Spec.Replication.Primary = mysqlv1.FailoverManual, ptr.To(int32(2))
-		}, 3, "Recovering Promise: members 1, 2 promise epoch 4", false},
+		}, 3, "Recovering Promise: members [1 2] promise epoch 4", false},
 		"two are gone": {func(s *scene) {
 			s.loses(0)
 			delete(s.answers, 1)

@@ -104,7 +104,7 @@ func (c *cluster) acceptLoss(best Member, left []Member) *Decision {
 	for _, m := range left {
 		epoch = max(epoch, m.Promised)
 	}
-	proof := []Proof{{Member: c.at(c.record.Primary.Ordinal), Fact: FactSilent}}
+	proof := []Proof{{Member: c.at(c.record.Primary.Ordinal), Fact: FactGone}}
 	var next []Member
 	for _, m := range left {
 		if m.Promised < epoch || m.Role != RoleNone {

@@ -25,14 +25,6 @@ func (s Step) Prove(now Observation) error {
 	return nil
 }
 
-// Members returns the members to which the step applies: none if it writes the record.
-func (s Step) Members() []Member {
-	if s.Action == ActionRecord {
-		return nil
-	}
-	return append([]Member{s.Member}, s.Others...)
-}
-
 // basis returns the revision of the record on which the decision of the step is based.
 func (s Step) basis() int64 {
 	if s.Action == ActionRecord {
@@ -48,7 +40,7 @@ func (m Member) isSame(observed Member) bool {
 
 func (c *cluster) holds(p Proof) bool {
 	m := c.at(p.Member.Ordinal)
-	if p.Fact == FactSilent {
+	if p.Fact == FactSilent || p.Fact == FactGone {
 		return !m.usable() || m.Identity != c.record.Primary
 	}
 	if !m.Answers || !m.isSame(p.Member) {

@@ -28,6 +28,11 @@ func TestProve(t *testing.T) {
 			o.Members[i].Promised, o.Members[i].Role = 5, RoleNone
 		}
 	}
+	accepted := func(o *Observation, w *Want) {
+		promised(o, w)
+		twoCopies(o)
+		w.AcceptLoss = twoCopiesToken
+	}
 	unread := func(o *Observation, _ *Want) { torn(o) }
 	unapplied := func(o *Observation, _ *Want) {
 		torn(o)
@@ -68,7 +73,11 @@ func TestProve(t *testing.T) {
 		"a primary of an older state that has all again": {func(o *Observation, _ *Want) { putBack(o) }, func(o *Observation) {
 			o.Members[0].Received = o.Members[1].Received
 		}, "Ahead"},
-		"the primary answers":                  {promised, func(o *Observation) { o.Members[0] = healthy().Members[0] }, "Silent"},
+		"the primary answers": {promised, func(o *Observation) { o.Members[0] = healthy().Members[0] }, "Silent"},
+		"the primary of an accepted loss answers": {accepted, func(o *Observation) {
+			o.Members[0] = healthy().Members[0]
+			o.Members[0].Received = sets[1]
+		}, "Gone"},
 		"a member received after its promise":  {promised, func(o *Observation) { o.Members[2].Received = sets[3] }, "Promised"},
 		"a member follows after its promise":   {promised, func(o *Observation) { o.Members[2].Role = RoleReplica }, "Promised"},
 		"a member promised a later epoch":      {promised, func(o *Observation) { o.Members[2].Promised = 6 }, "Promised"},

@@ -56,6 +56,14 @@ type Step struct {
 	Proof []Proof
 }
 
+// Members returns the members to which the step applies: none if it writes the record.
+func (s Step) Members() []Member {
+	if s.Action == ActionRecord {
+		return nil
+	}
+	return append([]Member{s.Member}, s.Others...)
+}
+
 // Proof is a fact about a member. It is read again right before the side effect.
 type Proof struct {
 	Member Member
@@ -76,7 +84,8 @@ const (
 	FactHasLog   Fact = "HasLog"   // it has the primary's log up to Position, and is connected
 	FactCut      Fact = "Cut"      // the primary refuses connections as observed
 	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as many acknowledgements as observed
-	FactSilent   Fact = "Silent"   // it does not answer, or its data is lost
+	FactSilent   Fact = "Silent"   // it does not answer, or its data is lost; promises of the voters protect the data if it answers later
+	FactGone     Fact = "Gone"     // as FactSilent, but no promise protects the data: the member gets the full time to answer
 	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
 	FactBehind   Fact = "Behind"   // it has no transaction that the primary lacks, and can never get all transactions from the primary
 	FactDamaged  Fact = "Damaged"  // it can never apply the transactions that it received, and the primary has all of these
