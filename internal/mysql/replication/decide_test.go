@@ -406,12 +406,30 @@ func TestDecide(t *testing.T) {
 		"a learner follows, and has not caught up": {func(o *Observation, _ *Want) {
 			o.Record.Voters, o.Members[2].Acknowledges, o.Members[2].CaughtUp = o.Record.Voters[:1], false, false
 		}, StateGrowing, ""},
+		"commits wait for a learner that has not applied the log": {func(o *Observation, _ *Want) {
+			o.Record.Voters = nil
+			for i := 1; i < size; i++ {
+				o.Members[i].Acknowledges, o.Members[i].CaughtUp = false, false
+			}
+		}, StateGrowing, "Record 4: 0 with [1]/1"},
+		"commits wait for a learner that has not received the log": {func(o *Observation, _ *Want) {
+			o.Record.Voters = nil
+			for i := 1; i < size; i++ {
+				o.Members[i].Acknowledges, o.Members[i].CaughtUp, o.Members[i].ReadTo = false, false, Position{File: "b"}
+			}
+		}, StateGrowing, ""},
 		"a commit waits though a voter is connected": {func(o *Observation, _ *Want) {
 			o.Members[0].Waiting, o.Members[0].Blocked = 1, true
 		}, StateBlocked, "Heartbeat of 0 in 4"},
 		"another primary is wanted": {func(_ *Observation, w *Want) { w.Switch, w.To = true, 2 }, StateSwitchWanted, "Demote of 0 in 5"},
 		"another primary is wanted, and lags": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[2].CaughtUp = true, 2, false
+		}, StateSwitchWanted, ""},
+		"another primary is wanted, and a voter lags": {func(o *Observation, w *Want) {
+			w.Switch, w.To, o.Members[1].CaughtUp = true, 2, false
+		}, StateSwitchWanted, ""},
+		"another primary is wanted, and a voter is not connected": {func(o *Observation, w *Want) {
+			w.Switch, w.To, o.Members[1].Connected = true, 2, false
 		}, StateSwitchWanted, ""},
 		"another primary is wanted, and commits wait": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[0].Waiting = true, 2, 1

@@ -279,17 +279,18 @@ func (c *cluster) isCopied(p Member) bool {
 	})
 }
 
-// grow makes a member a voter when the member has caught up.
+// grow makes a member a voter when the member has caught up, or when it has the log and no commit can end without it.
 func (c *cluster) grow() *Decision {
 	p, answers := c.primary()
 	if !answers || len(c.record.Voters) >= c.mostVoters(p) {
 		return nil
 	}
+	isBlocked := c.record.Acknowledgements > 0 && len(c.record.Voters) == 0 // commits wait for a voter, which needs the log only
 	for _, m := range c.others() {
 		if m.Outdated && len(c.record.Voters) > 0 {
 			continue // the member restarts soon
 		}
-		if m.Ordinal >= c.want.Replicas || m.Bad || !c.follows(m) || m.Revision != c.record.Revision || m.Acknowledges || slices.Contains(p.Cut, m.Ordinal) || !m.CaughtUp {
+		if m.Ordinal >= c.want.Replicas || m.Bad || !c.follows(m) || m.Revision != c.record.Revision || m.Acknowledges || slices.Contains(p.Cut, m.Ordinal) || !m.CaughtUp && !isBlocked {
 			continue
 		}
 		next := c.record.next()

@@ -5,7 +5,7 @@ package replication
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -56,15 +56,11 @@ func (c *cluster) keep(p Member, epoch int64) *Decision {
 func (c *cluster) promise(members []Member, epoch int64) *Decision {
 	step := c.order(ActionPromise, members[0])
 	step.Epoch, step.Others = epoch, members[1:]
-	var ordinals []string
+	var ordinals []int
 	for _, m := range members {
-		ordinals = append(ordinals, strconv.Itoa(m.Ordinal))
+		ordinals = append(ordinals, m.Ordinal)
 	}
-	text := "members %s promise epoch %d"
-	if len(members) == 1 {
-		text = "member %s promises epoch %d"
-	}
-	return c.do(StateSwitching, step, text, strings.Join(ordinals, ", "), epoch)
+	return c.do(StateSwitching, step, "members %v promise epoch %d", ordinals, epoch)
 }
 
 // handsOver reports whether a planned change of the primary can continue: the primary has ended its epoch, and the
@@ -77,7 +73,8 @@ func (c *cluster) handsOver(p Member, epoch int64) bool {
 }
 
 // switchover starts a planned change of the primary: the primary ends its epoch for the wanted member (target). Before
-// that, all voters must be healthy, and the wanted member must have caught up.
+// that, all voters must be healthy and must have caught up. (A voter that lacks the end of the log would be no voter of the new primary,
+// whose commits would wait for it.)
 func (c *cluster) switchover() *Decision {
 	p, answers := c.primary()
 	ordinal, isWanted := c.target()
@@ -86,9 +83,9 @@ func (c *cluster) switchover() *Decision {
 	}
 	to := c.at(ordinal)
 	switch {
-	case !to.usable() || !c.record.IsVoter(to.Identity) || to.Bad || !c.follows(to) || !to.CaughtUp:
+	case !to.usable() || !c.record.IsVoter(to.Identity) || to.Bad || c.lags(to):
 		return c.say(StateSwitchWanted, "member %d must become the primary: waiting until it is a voter that has caught up", ordinal)
-	case len(c.voterMembers()) < len(c.record.Voters) || p.Waiting > 0:
+	case len(c.voterMembers()) < len(c.record.Voters) || slices.ContainsFunc(c.voterMembers(), c.lags) || p.Waiting > 0:
 		return c.say(StateSwitchWanted, "member %d must become the primary: waiting until all voters are well and no commit waits", to.Ordinal)
 	}
 	step := c.order(ActionDemote, p)
@@ -96,6 +93,9 @@ func (c *cluster) switchover() *Decision {
 	step.Proof = []Proof{{Member: to, Fact: FactHasLog, Position: p.End}}
 	return c.do(StateSwitchWanted, step, "member %d stops being the primary, so that member %d can become the primary", p.Ordinal, to.Ordinal)
 }
+
+// lags reports whether a member lacks transactions of the primary, or cannot get new ones.
+func (c *cluster) lags(m Member) bool { return !c.follows(m) || !m.CaughtUp }
 
 // promote makes a voter the primary. The voter must have promised the epoch, and must have all transactions that any of
 // the promised voters has received.

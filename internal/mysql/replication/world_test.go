@@ -311,21 +311,16 @@ func (w *world) view() Observation {
 
 // pack returns the orders of a step, one for each member, or the step itself.
 func pack(s *Step) []mStep {
-	if len(s.Others) == 0 {
-		return []mStep{packOne(s)}
-	}
-	var all []mStep
-	for _, m := range s.Members() {
-		one := *s
-		one.Member = m
-		all = append(all, packOne(&one))
+	all := []mStep{packFor(s, s.Member)}
+	for _, m := range s.Others {
+		all = append(all, packFor(s, m))
 	}
 	return all
 }
 
-func packOne(s *Step) mStep {
+func packFor(s *Step, member Member) mStep {
 	m := mStep{
-		action: s.Action, member: uint8(s.Member.Ordinal), uid: serverNumber(s.Member.UID), server: serverNumber(s.Member.Server), epoch: uint8(s.Epoch), revision: uint8(s.Revision),
+		action: s.Action, member: uint8(member.Ordinal), uid: serverNumber(member.UID), server: serverNumber(member.Server), epoch: uint8(s.Epoch), revision: uint8(s.Revision),
 		source: uint8(s.Source.Ordinal), acknowledge: s.Acknowledge, renew: s.Renew, demands: uint8(s.Demands), cutVoters: maskOf(s.CutVoters), cutOther: maskOf(s.CutOthers), was: uint8(s.Was.Revision),
 	}
 	if s.Record != nil {
