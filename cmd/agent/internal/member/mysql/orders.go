@@ -466,27 +466,20 @@ func stopApplier(c *server.Conn) error {
 	return wrap(run(c, "STOP REPLICA"), "stop the applier")
 }
 
-// leavePart ends the applier within its present transaction, which is rolled back. It waits for the applier's end: an applier that is
-// killed and stopped at the same time would also wait a minute.
+// leavePart ends the applier, and rolls back the part of a transaction that it has applied. It waits for the applier's end: an applier that
+// is killed and stopped at the same time would also wait a minute. leavePart does not ask whether the applier is within a transaction:
+// the applier may be about to begin one.
 func leavePart(c *server.Conn) error {
-	const applier = "FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID) "
-	rows, err := c.Rows("SELECT t.PROCESSLIST_ID " + applier + "WHERE a.PROCESSING_TRANSACTION <> ''")
-	if err != nil {
-		return fmt.Errorf("read the applier's status: %w", err)
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	for _, row := range rows {
-		_ = c.Do("KILL " + row[0]) // the thread may have ended
-	}
 	for range 500 {
-		running, err := c.Value("SELECT COUNT(*) " + applier)
+		rows, err := c.Rows("SELECT t.PROCESSLIST_ID FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID)")
 		if err != nil {
 			return fmt.Errorf("read the applier's status: %w", err)
 		}
-		if running == "0" {
+		if len(rows) == 0 {
 			return nil
+		}
+		for _, row := range rows {
+			_ = c.Do("KILL " + row[0]) // the thread may have ended
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

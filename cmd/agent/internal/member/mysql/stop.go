@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -54,7 +55,8 @@ func MustProve(s mysqlmember.State, since Silence) bool {
 
 // Stop ends the server, and refuses all further orders. On SIGTERM, MySQL answers OK to commits that wait for an
 // acknowledgement. So a primary gets SIGTERM only if it is read-only and no commit waits or may follow. Otherwise Stop
-// kills it, which loses no acknowledged transaction. A server that is not a primary gets SIGTERM.
+// kills it, which loses no acknowledged transaction. A server that is not a primary gets SIGTERM. Transactions that it has received and not
+// applied stay in its relay log.
 func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscall.Signal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,14 +64,10 @@ func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscal
 	with := syscall.SIGTERM
 	if m.primary == 0 && !m.unfinished {
 		_ = m.session(ctx, func(c *server.Conn) error { // a server that does not answer is stopped anyway
-			err := run(c, "STOP REPLICA IO_THREAD")
-			if err == nil {
-				err = drained(c)
+			if err := run(c, "STOP REPLICA IO_THREAD"); err != nil {
+				return err
 			}
-			if err == nil {
-				err = leavePart(c) // otherwise MySQL waits a minute for the rest of the transaction
-			}
-			return err
+			return leavePart(c) // otherwise MySQL waits a minute for the rest of the transaction
 		})
 	}
 	if m.primary != 0 || m.unfinished {
@@ -99,7 +97,8 @@ func (m *Member) End() {
 	m.stopped, m.ended = true, true
 }
 
-// Demote ends the primary's epoch: the server becomes read-only, promises the epoch of the order, and is stopped. If a commit still waits
+// Demote ends the primary's epoch: connected voters acknowledge the log, the server becomes read-only, promises the epoch of the order, and
+// is stopped. If a commit still waits
 // after two seconds, the server remains the primary and becomes writable again, even without the operator. If that step or the signal
 // fails, a later Serve makes the server writable.
 func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os.Signal) error) error {
@@ -112,6 +111,7 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 	if m.stopped || m.primary == 0 || o.Epoch <= n.Promised {
 		return contract.Errorf(contract.ReasonRefused, "this member is not a primary that can give up epoch %d for epoch %d", m.primary, o.Epoch)
 	}
+	m.askAll(ctx)
 	with, err := m.quiet(ctx)
 	if err == nil {
 		err = m.Volume.Take(o, "")
@@ -126,8 +126,44 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 	return nil
 }
 
+// askAll makes commits need the acknowledgements of all connected voters, instead of the recorded number, and writes a row. So each voter
+// has the log up to this row. A voter without the end of the log would be no voter of the next primary, whose commits would wait until that
+// voter has caught up. If a voter does not acknowledge within a second, commits need the recorded number again.
+func (m *Member) askAll(ctx context.Context) {
+	if m.demands == 0 {
+		return
+	}
+	err := m.session(ctx, func(c *server.Conn) error {
+		clients, err := status(c, "Rpl_semi_sync_source_clients")
+		if err != nil {
+			return err
+		}
+		if n, err := strconv.Atoi(clients); err != nil || n <= m.demands {
+			return err
+		}
+		if err := run(c, "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = "+clients); err != nil {
+			return err
+		}
+		return heartbeat(c, m.primary)
+	})
+	if err != nil {
+		_ = m.askAsRecorded(ctx) // Serve repeats it
+	}
+}
+
+// askAsRecorded ends the effect of askAll.
+func (m *Member) askAsRecorded(ctx context.Context) error {
+	if m.demands == 0 {
+		return nil
+	}
+	return m.session(ctx, func(c *server.Conn) error { return m.demand(c, m.demands) })
+}
+
 // writable makes the primary writable again, after quiet made it read-only.
 func (m *Member) writable(ctx context.Context) error {
+	if err := m.askAsRecorded(ctx); err != nil {
+		return err
+	}
 	return m.session(ctx, func(c *server.Conn) error {
 		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "make the primary writable again")
 	})
