@@ -260,7 +260,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 			b.agents.needs = map[int]time.Duration{0: 500 * time.Millisecond}
 		}, `the fact "Silent" is no longer proven`},
 		"the primary answers before its transactions are given up": {accept, func(_ *testing.T, b *bench) {
-			b.agents.needs = map[int]time.Duration{0: 1500 * time.Millisecond}
+			b.agents.needs = map[int]time.Duration{0: time.Second}
 		}, `the fact "Gone" is no longer proven`},
 		"the voter is behind":              {shrink, func(_ *testing.T, b *bench) { b.agents.answers[1].State.ReadTo.Offset = 8 }, `the fact "HasLog" is no longer proven`},
 		"the primary has the transactions": {errant, func(*testing.T, *bench) {}, `the fact "Errant" is no longer proven`},

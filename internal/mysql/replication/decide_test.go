@@ -412,6 +412,21 @@ func TestDecide(t *testing.T) {
 				o.Members[i].Acknowledges, o.Members[i].CaughtUp = false, false
 			}
 		}, StateGrowing, "Record 4: 0 with [1]/1"},
+		"commits wait for a learner, and the second one has caught up": {func(o *Observation, _ *Want) {
+			o.Record.Voters = nil
+			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
+			o.Members[1].CaughtUp = false
+		}, StateGrowing, "Record 4: 0 with [2]/1"},
+		"commits wait for a learner, and the second one has the log": {func(o *Observation, _ *Want) {
+			o.Record.Voters = nil
+			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
+			o.Members[1].ReadTo = Position{File: "b"}
+		}, StateGrowing, "Record 4: 0 with [2]/1"},
+		"commits wait for a learner that can never apply the log": {func(o *Observation, _ *Want) {
+			silent(&o.Members[2])
+			o.Record.Voters, o.Members[0].Cut = nil, []int{2}
+			o.Members[1].Acknowledges, o.Members[1].CaughtUp, o.Members[1].Damage = false, false, DamageData
+		}, StateGrowing, ""},
 		"commits wait for a learner that has not received the log": {func(o *Observation, _ *Want) {
 			o.Record.Voters = nil
 			for i := 1; i < size; i++ {
@@ -428,6 +443,13 @@ func TestDecide(t *testing.T) {
 		"another primary is wanted, and a voter lags": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[1].CaughtUp = true, 2, false
 		}, StateSwitchWanted, ""},
+		"another primary is wanted, and a voter that must leave lags": {func(o *Observation, w *Want) {
+			w.Replicas = 1
+			o.Record.Primary, o.Record.Voters = o.Members[2].Identity, []Identity{o.Members[0].Identity, o.Members[1].Identity}
+			o.Members[0], o.Members[2] = o.Members[2], o.Members[0]
+			o.Members[0].Identity, o.Members[2].Identity = o.Members[2].Identity, o.Members[0].Identity
+			o.Members[0].Source, o.Members[1].Source, o.Members[1].CaughtUp = 2, 2, false
+		}, StateSwitchWanted, "Demote of 2 in 5"},
 		"another primary is wanted, and a voter is not connected": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[1].Connected = true, 2, false
 		}, StateSwitchWanted, ""},

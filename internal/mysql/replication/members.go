@@ -279,29 +279,26 @@ func (c *cluster) isCopied(p Member) bool {
 	})
 }
 
-// grow makes a member a voter when the member has caught up, or when it has the log and no commit can end without it.
+// grow makes a member a voter when the member has caught up. If commits wait for a first voter, a member that has the log, but has not
+// applied all of it, will do.
 func (c *cluster) grow() *Decision {
 	p, answers := c.primary()
 	if !answers || len(c.record.Voters) >= c.mostVoters(p) {
 		return nil
 	}
-	isBlocked := c.record.Acknowledgements > 0 && len(c.record.Voters) == 0 // commits wait for a voter, which needs the log only
-	for _, m := range c.others() {
-		if m.Outdated && len(c.record.Voters) > 0 {
-			continue // the member restarts soon
-		}
-		if m.Ordinal >= c.want.Replicas || m.Bad || !c.follows(m) || m.Revision != c.record.Revision || m.Acknowledges || slices.Contains(p.Cut, m.Ordinal) || !m.CaughtUp && !isBlocked {
-			continue
-		}
-		next := c.record.next()
-		next.Acknowledgements = 1
+	next := c.record.next()
+	next.Acknowledgements = 1
+	isBlocked := c.record.Acknowledgements > 0 && len(c.record.Voters) == 0
+	var late *Decision
+	for _, m := range c.learners(p, isBlocked) {
 		if c.record.Acknowledgements == 0 {
 			return c.write(StateGrowing, next, nil, "member %d has caught up: the primary needs an acknowledgement from now on", m.Ordinal)
 		}
 		proof := []Proof{{Member: p, Fact: FactServes}}
-		if len(c.record.Voters) == 0 {
+		if isBlocked {
 			if m.ReadTo.Before(p.End) {
-				return c.say(StateGrowing, "member %d gets the last transactions before it becomes a voter", m.Ordinal)
+				late = cmp.Or(late, c.say(StateGrowing, "member %d gets the last transactions before it becomes a voter", m.Ordinal))
+				continue
 			}
 			proof = append(proof, Proof{Member: m, Fact: FactHasLog, Position: p.End})
 		}
@@ -309,7 +306,27 @@ func (c *cluster) grow() *Decision {
 		slices.SortFunc(next.Voters, func(a, b Identity) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 		return c.write(StateGrowing, next, proof, "member %d becomes a voter", m.Ordinal)
 	}
-	return nil
+	return late
+}
+
+// learners returns the members that can become voters: first those that have caught up, and then, if lagging members are allowed, those
+// that still apply the log.
+func (c *cluster) learners(p Member, lagging bool) (all []Member) {
+	var late []Member
+	for _, m := range c.others() {
+		if m.Outdated && len(c.record.Voters) > 0 {
+			continue // the member restarts soon
+		}
+		if m.Ordinal >= c.want.Replicas || m.Bad || !c.follows(m) || m.Revision != c.record.Revision || m.Acknowledges || slices.Contains(p.Cut, m.Ordinal) {
+			continue
+		}
+		if m.CaughtUp {
+			all = append(all, m)
+		} else if lagging && m.Damage == "" {
+			late = append(late, m)
+		}
+	}
+	return append(all, late...)
 }
 
 // catchUp returns a wait while members that are not voters yet catch up, or while the outdated primary waits for

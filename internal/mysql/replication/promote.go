@@ -5,7 +5,6 @@ package replication
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -73,8 +72,8 @@ func (c *cluster) handsOver(p Member, epoch int64) bool {
 }
 
 // switchover starts a planned change of the primary: the primary ends its epoch for the wanted member (target). Before
-// that, all voters must be healthy and must have caught up. (A voter that lacks the end of the log would be no voter of the new primary,
-// whose commits would wait for it.)
+// that, all voters must be healthy, and those that stay must have caught up. (A voter follows the new primary only when it has applied all
+// that it received, and commits of the new primary may wait for it.)
 func (c *cluster) switchover() *Decision {
 	p, answers := c.primary()
 	ordinal, isWanted := c.target()
@@ -85,8 +84,13 @@ func (c *cluster) switchover() *Decision {
 	switch {
 	case !to.usable() || !c.record.IsVoter(to.Identity) || to.Bad || c.lags(to):
 		return c.say(StateSwitchWanted, "member %d must become the primary: waiting until it is a voter that has caught up", ordinal)
-	case len(c.voterMembers()) < len(c.record.Voters) || slices.ContainsFunc(c.voterMembers(), c.lags) || p.Waiting > 0:
+	case len(c.voterMembers()) < len(c.record.Voters) || p.Waiting > 0:
 		return c.say(StateSwitchWanted, "member %d must become the primary: waiting until all voters are well and no commit waits", to.Ordinal)
+	}
+	for _, m := range c.voterMembers() {
+		if m.Ordinal < c.want.Replicas && c.lags(m) {
+			return c.say(StateSwitchWanted, "member %d must become the primary: waiting until voter %d has caught up", to.Ordinal, m.Ordinal)
+		}
 	}
 	step := c.order(ActionDemote, p)
 	step.Epoch++

@@ -19,7 +19,7 @@ const (
 	ActionRecord    Action = "Record"    // replace the record Was with Record
 	ActionFollow    Action = "Follow"    // make Member follow Source, and acknowledge or not
 	ActionServe     Action = "Serve"     // make the primary demand acknowledgements, and refuse the connections of CutVoters and CutOthers
-	ActionDemote    Action = "Demote"    // make the primary read-only, promise Epoch and restart; if a commit still waits after two seconds, the primary continues unchanged
+	ActionDemote    Action = "Demote"    // give all voters the log, make the primary read-only, promise Epoch and restart; if a commit still waits after two seconds, the primary continues unchanged
 	ActionHeartbeat Action = "Heartbeat" // make the primary write a row, which wakes a receiver that has lost an event
 	ActionRoute     Action = "Route"     // make the Service select Member
 	ActionDeletePod Action = "DeletePod" // delete the pod of Member; its StatefulSet creates a new pod

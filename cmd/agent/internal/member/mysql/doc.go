@@ -11,7 +11,7 @@
 //	Follow    receive from a primary, with or without acknowledgements
 //	Promote   become the primary: turn semi-sync on, then become writable
 //	Serve     as the primary: set the number of required acknowledgements and the refused connections
-//	Demote    as the primary: become read-only if no commit waits, promise the next epoch, and end
+//	Demote    as the primary: give all voters the log, become read-only if no commit waits, promise the next epoch, and end
 //	Heartbeat as the primary: write a row; its acknowledgement also acknowledges all earlier commits
 //
 // Each order has an epoch and a revision of the operator's record. Before an order has an effect, the agent stores the highest epoch and

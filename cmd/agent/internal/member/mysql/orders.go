@@ -364,7 +364,7 @@ func disconnect(c *server.Conn, users []string) error {
 	return contract.Errorf(contract.ReasonBusy, "end the connections of %s: some are still open", strings.Join(users, ", "))
 }
 
-// Heartbeat writes a row. It waits only briefly for the acknowledgement, which may arrive later.
+// Heartbeat writes a row. It waits only briefly for locks, and for the acknowledgement, which may arrive later.
 func (m *Member) Heartbeat(ctx context.Context, o mysqlmember.Order) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 {
@@ -378,7 +378,7 @@ func heartbeat(c *server.Conn, epoch int64) error {
 	if err := c.Limit(time.Now().Add(time.Second)); err != nil {
 		return err
 	}
-	return wrap(run(c, makeDatabase, "CREATE TABLE IF NOT EXISTS d3os_member.heartbeat (id INT PRIMARY KEY, epoch BIGINT, written TIMESTAMP(6))",
+	return wrap(run(c, "SET SESSION lock_wait_timeout = 1", makeDatabase, "CREATE TABLE IF NOT EXISTS d3os_member.heartbeat (id INT PRIMARY KEY, epoch BIGINT, written TIMESTAMP(6))",
 		fmt.Sprintf("REPLACE INTO d3os_member.heartbeat VALUES (1, %d, NOW(6))", epoch)), "write a heartbeat")
 }
 
@@ -456,20 +456,19 @@ func drained(c *server.Conn) error {
 	return contract.Errorf(contract.ReasonBusy, "the relay log has transactions that are not applied: received %s", row["Retrieved_Gtid_Set"])
 }
 
-// stopApplier ends the applier of a relay log whose transactions are all applied. If the receiver has stopped within a transaction, MySQL
-// would wait a minute for the rest of that transaction. Therefore leavePart first rolls back the received part. The part was never
+// stopApplier stops the replication of a server whose relay log is applied, except for a part of a transaction. The part was never
 // acknowledged, and a new receiver gets the whole transaction.
 func stopApplier(c *server.Conn) error {
-	if err := leavePart(c); err != nil {
+	if err := endApplier(c); err != nil {
 		return err
 	}
 	return wrap(run(c, "STOP REPLICA"), "stop the applier")
 }
 
-// leavePart ends the applier, and rolls back the part of a transaction that it has applied. It waits for the applier's end: an applier that
-// is killed and stopped at the same time would also wait a minute. leavePart does not ask whether the applier is within a transaction:
-// the applier may be about to begin one.
-func leavePart(c *server.Conn) error {
+// endApplier kills the applier, and waits for its end. If the receiver has stopped within a transaction, STOP REPLICA and SIGTERM would wait
+// a minute for the rest of that transaction, also if the applier is killed at the same time. endApplier does not ask whether the applier is
+// within a transaction: the applier may be about to begin one.
+func endApplier(c *server.Conn) error {
 	for range 500 {
 		rows, err := c.Rows("SELECT t.PROCESSLIST_ID FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID)")
 		if err != nil {
@@ -483,7 +482,7 @@ func leavePart(c *server.Conn) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return contract.Errorf(contract.ReasonBusy, "end the applier within a transaction: it still runs")
+	return contract.Errorf(contract.ReasonBusy, "end the applier: it still runs")
 }
 
 // wrap adds the failed action to an error; nil stays nil.

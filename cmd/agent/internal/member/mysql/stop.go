@@ -67,7 +67,7 @@ func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscal
 			if err := run(c, "STOP REPLICA IO_THREAD"); err != nil {
 				return err
 			}
-			return leavePart(c) // otherwise MySQL waits a minute for the rest of the transaction
+			return endApplier(c) // otherwise MySQL waits a minute for the rest of the transaction
 		})
 	}
 	if m.primary != 0 || m.unfinished {
@@ -97,10 +97,9 @@ func (m *Member) End() {
 	m.stopped, m.ended = true, true
 }
 
-// Demote ends the primary's epoch: connected voters acknowledge the log, the server becomes read-only, promises the epoch of the order, and
-// is stopped. If a commit still waits
-// after two seconds, the server remains the primary and becomes writable again, even without the operator. If that step or the signal
-// fails, a later Serve makes the server writable.
+// Demote ends the primary's epoch: all connected voters get the log, the server becomes read-only, promises the epoch of the order, and is
+// stopped. If a commit still waits after two seconds, the server remains the primary and becomes writable again, even without the operator.
+// If that step or the signal fails, a later Serve makes the server writable.
 func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os.Signal) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,13 +110,16 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 	if m.stopped || m.primary == 0 || o.Epoch <= n.Promised {
 		return contract.Errorf(contract.ReasonRefused, "this member is not a primary that can give up epoch %d for epoch %d", m.primary, o.Epoch)
 	}
-	m.askAll(ctx)
+	recorded := m.demands
+	if recorded > 0 {
+		_ = m.askAll(ctx, recorded) // the epoch also ends without a voter that does not answer
+	}
 	with, err := m.quiet(ctx)
 	if err == nil {
 		err = m.Volume.Take(o, "")
 	}
 	if err != nil {
-		return errors.Join(contract.Errorf(contract.ReasonBusy, "give up epoch %d: %w", m.primary, err), m.writable(context.WithoutCancel(ctx)))
+		return errors.Join(contract.Errorf(contract.ReasonBusy, "give up epoch %d: %w", m.primary, err), m.writable(context.WithoutCancel(ctx), recorded))
 	}
 	if err := signal(with); err != nil {
 		return fmt.Errorf("send %s to the server: %w", with, err)
@@ -126,45 +128,38 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 	return nil
 }
 
-// askAll makes commits need the acknowledgements of all connected voters, instead of the recorded number, and writes a row. So each voter
-// has the log up to this row. A voter without the end of the log would be no voter of the next primary, whose commits would wait until that
-// voter has caught up. If a voter does not acknowledge within a second, commits need the recorded number again.
-func (m *Member) askAll(ctx context.Context) {
-	if m.demands == 0 {
-		return
-	}
-	err := m.session(ctx, func(c *server.Conn) error {
+// askAll makes commits need the acknowledgements of all connected voters, and writes a row. So each voter has the log up to this row. A voter
+// without the end of the log would be no voter of the next primary, whose commits would wait until that voter has caught up. If a voter does
+// not acknowledge within a second, commits need the recorded number again.
+func (m *Member) askAll(ctx context.Context, recorded int) error {
+	return m.session(ctx, func(c *server.Conn) error {
 		clients, err := status(c, "Rpl_semi_sync_source_clients")
 		if err != nil {
 			return err
 		}
-		if n, err := strconv.Atoi(clients); err != nil || n <= m.demands {
+		n, err := strconv.Atoi(clients)
+		if err != nil || n <= recorded {
 			return err
 		}
-		if err := run(c, "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = "+clients); err != nil {
+		return m.session(ctx, func(spare *server.Conn) error { // a statement that changes accounts and waits for a voter blocks all logins
+			err := m.demand(c, n)
+			if err == nil {
+				err = heartbeat(c, m.primary)
+			}
+			if err != nil {
+				err = errors.Join(err, m.demand(spare, recorded))
+			}
 			return err
-		}
-		return heartbeat(c, m.primary)
+		})
 	})
-	if err != nil {
-		_ = m.askAsRecorded(ctx) // Serve repeats it
-	}
 }
 
-// askAsRecorded ends the effect of askAll.
-func (m *Member) askAsRecorded(ctx context.Context) error {
-	if m.demands == 0 {
-		return nil
-	}
-	return m.session(ctx, func(c *server.Conn) error { return m.demand(c, m.demands) })
-}
-
-// writable makes the primary writable again, after quiet made it read-only.
-func (m *Member) writable(ctx context.Context) error {
-	if err := m.askAsRecorded(ctx); err != nil {
-		return err
-	}
+// writable makes the primary writable again, after quiet made it read-only. Its commits need the recorded number of acknowledgements.
+func (m *Member) writable(ctx context.Context, recorded int) error {
 	return m.session(ctx, func(c *server.Conn) error {
+		if err := m.demand(c, recorded); err != nil {
+			return err
+		}
 		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "make the primary writable again")
 	})
 }
