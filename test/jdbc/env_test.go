@@ -62,6 +62,7 @@ func newServer(t *testing.T, flavour string) *server {
 	}
 	out, err := install.CombinedOutput()
 	assert.NilError(t, err, "%s", out)
+	assert.NilError(t, os.WriteFile(filepath.Join(folder, ".my.cnf"), []byte("[client]\nsocket="+s.socket()+"\n"), 0o600))
 	return s
 }
 
@@ -117,14 +118,14 @@ func (s *server) restart(t *testing.T, r rendered) {
 // sql runs statements as root.
 func (s *server) sql(t *testing.T, statements string) {
 	t.Helper()
-	s.run(t, "mysql", "--no-defaults", "--user=root", "--execute="+statements)
+	s.run(t, "mysql", "--user=root", "--execute="+statements)
 }
 
-// run runs a program with the environment of the image's scripts.
+// run runs a program with the environment of the image's scripts. The file in HOME overrides the socket of this machine's own clients.
 func (s *server) run(t *testing.T, name string, arguments ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "env", append([]string{name}, arguments...)...) // env finds the program in the new PATH
-	command.Env = append(os.Environ(), "PATH="+filepath.Dir(s.program)+":"+os.Getenv("PATH"), "MYSQL_UNIX_PORT="+s.socket(), "MYSQL_PWD="+root, "MYSQL_ROOT_PASSWORD="+root, "MYSQL_USER="+account)
+	command.Env = append(os.Environ(), "PATH="+filepath.Dir(s.program)+":"+os.Getenv("PATH"), "HOME="+s.folder, "MYSQL_PWD="+root, "MYSQL_ROOT_PASSWORD="+root, "MYSQL_USER="+account)
 	out, err := command.CombinedOutput()
 	assert.NilError(t, err, "%s", out)
 }
