@@ -466,8 +466,8 @@ func stopApplier(c *server.Conn) error {
 }
 
 // endApplier kills the applier, and waits for its end. If the receiver has stopped within a transaction, STOP REPLICA and SIGTERM would wait
-// a minute for the rest of that transaction, also if the applier is killed at the same time. endApplier does not ask whether the applier is
-// within a transaction: the applier may be about to begin one.
+// a minute for the rest of that transaction, also if the applier is killed at the same time. endApplier also kills an applier that is in no
+// transaction, because the applier may be about to begin one.
 func endApplier(c *server.Conn) error {
 	for range 500 {
 		rows, err := c.Rows("SELECT t.PROCESSLIST_ID FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID)")
